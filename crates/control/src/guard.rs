@@ -4,6 +4,7 @@
 //!   returned     what the walk found in memory again, by group: for each group's look at its promise
 //!   idle         what of a group counts as idle
 //!   choose       what goes, of those groups first that have most of that
+//!   oldest       what goes of a group that holds more than it may
 //! ```
 //!
 //! **Owns** the order of groups and kinds, and how much of each. **Does not own** when and how much a promise allows
@@ -17,7 +18,7 @@ use crate::promise::Keeper;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use strata_lru::ages::{Candidates, Ledger, NrPages, Query};
+use strata_lru::ages::{Candidates, Ledger, NrPages, Query, Run};
 use strata_lru::{GroupId, Kind};
 
 /// A group before the choice.
@@ -29,6 +30,8 @@ pub struct Member<'a> {
     pub keeper: &'a Keeper,
     /// What of it counts as idle, as [`idle`] tells.
     pub idle: NrPages,
+    /// The most that may go, whatever the promise has room for.
+    pub nr_pages_max: u64,
 }
 
 /// What goes of one group and kind.
@@ -95,7 +98,8 @@ pub fn choose<'a>(
             if member.idle.of(kind) == 0 {
                 continue;
             }
-            let room = member.keeper.room(kind, offer.planned);
+            let left = member.nr_pages_max.saturating_sub(offer.planned.total());
+            let room = member.keeper.room(kind, offer.planned).min(left);
             let pages = ledger.candidates(&Query {
                 group: member.group,
                 kind: Some(kind),
@@ -119,6 +123,44 @@ pub fn choose<'a>(
         choice.offers.insert(member.group, offer);
     }
     choice
+}
+
+/// The oldest pages of a group, whatever their kind and age; so many, of which so many may be anonymous.
+pub fn oldest(ledger: &Ledger, group: GroupId, nr_pages: u64, nr_anon_pages_max: u64) -> Vec<Goes> {
+    let most = [(Kind::Anon, nr_anon_pages_max), (Kind::File, u64::MAX)];
+    let mut found = most.map(|(kind, most)| {
+        let mut pages = ledger.candidates(&Query {
+            group,
+            kind: Some(kind),
+            older_than: Duration::ZERO,
+            nr_pages_max: nr_pages.min(most),
+        });
+        let runs = std::mem::take(&mut pages.runs);
+        (
+            Goes {
+                group,
+                kind,
+                pages: Candidates::default(),
+            },
+            runs,
+        )
+    });
+    let mut by_age: Vec<(usize, Run)> = Vec::new();
+    for (number, (_, runs)) in found.iter().enumerate() {
+        by_age.extend(runs.iter().map(|run| (number, *run)));
+    }
+    by_age.sort_by_key(|(_, run)| Reverse(run.idle));
+    let mut left = nr_pages;
+    for (number, mut run) in by_age {
+        run.nr_pages = run.nr_pages.min(left);
+        if run.nr_pages > 0 {
+            left -= run.nr_pages;
+            let pages = &mut found[number].0.pages;
+            pages.nr_pages += run.nr_pages;
+            pages.runs.push(run);
+        }
+    }
+    found.map(|(goes, _)| goes).into()
 }
 
 #[cfg(test)]
@@ -153,6 +195,7 @@ mod tests {
                     resident,
                     accessed: Bits::default(),
                     anon: resident,
+                    empty: Bits::default(),
                     unseen: Bits::default(),
                 };
                 ledger.told(space, 0, &told);
@@ -177,12 +220,24 @@ mod tests {
             group: GroupId(number),
             keeper: &keeper,
             idle: idle(&keeper, |age| ages[usize::from(number)].idle_for(age)),
+            nr_pages_max: if number == 1 { 500 } else { u64::MAX },
         };
         let choice = choose(&ledger, [0, 1].map(member), 600);
         let went = |goes: &Goes| (goes.group.0, goes.kind, goes.pages.nr_pages);
         let goes: Vec<_> = choice.goes.iter().map(went).collect();
-        assert_eq!(goes, [(1, Kind::Anon, 512), (0, Kind::Anon, 88)]);
+        assert_eq!(goes, [(1, Kind::Anon, 500), (0, Kind::Anon, 100)]);
         let offer = choice.offers[&GroupId(0)];
-        assert_eq!((offer.could.anon, offer.planned.anon), (256, 88));
+        assert_eq!((offer.could.anon, offer.planned.anon), (256, 100));
+    }
+
+    #[test]
+    fn of_what_is_held_beyond_the_oldest_goes_of_whatever_kind() {
+        let ledger = ledger();
+        let nr_pages = |most, anon| -> Vec<u64> {
+            let goes = oldest(&ledger, GroupId(1), most, anon);
+            goes.iter().map(|goes| goes.pages.nr_pages).collect()
+        };
+        assert_eq!(nr_pages(100, u64::MAX), [100, 0]);
+        assert_eq!(nr_pages(100, 60), [60, 0], "there are no pages of files");
     }
 }

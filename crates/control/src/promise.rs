@@ -57,8 +57,13 @@ pub struct Promise {
 impl Promise {
     /// Time between two walks where they cost little.
     pub fn walk_interval(&self) -> Duration {
-        self.min_age / NR_WALKS_WITHIN_AGE
+        walk_interval(self.min_age)
     }
+}
+
+/// Time between two walks that tell ages from there on apart.
+pub fn walk_interval(min_age: Duration) -> Duration {
+    min_age / NR_WALKS_WITHIN_AGE
 }
 
 /// How a group stands with its promise.
@@ -95,6 +100,8 @@ pub struct Keeper {
     nr_footprint_pages: u64,
     rest_until: Option<Duration>,
     nr_broken_in_row: u32,
+    /// The promise was broken for the second time in a row, and nobody has asked since.
+    is_broken_again: bool,
     /// Since when the promise has been kept, with the age as it is.
     kept_since: Duration,
 }
@@ -117,7 +124,16 @@ impl Keeper {
             nr_footprint_pages: 0,
             rest_until: None,
             nr_broken_in_row: 0,
+            is_broken_again: false,
             kept_since: Duration::ZERO,
+        }
+    }
+
+    /// Something else is promised from now on.
+    pub fn promise(&mut self, promise: Promise) {
+        self.promise = promise;
+        for known in [&mut self.anon, &mut self.file] {
+            known.age = known.age.max(promise.min_age);
         }
     }
 
@@ -180,6 +196,12 @@ impl Keeper {
         }
     }
 
+    /// Whether what was taken last should be read back, before its program waits for it page by page: asked once, when the
+    /// promise was broken for the second time in a row. Then so long ago is last.
+    pub fn reads_back(&mut self) -> Option<Duration> {
+        std::mem::take(&mut self.is_broken_again).then_some(MEMORY)
+    }
+
     /// The kinds, first the one of which less comes back.
     pub fn order(&self) -> [Kind; 2] {
         match self.returning(Kind::File) <= self.returning(Kind::Anon) {
@@ -224,6 +246,7 @@ impl Keeper {
 
     fn broken(&mut self, at: Duration, came_back: NrPages) {
         self.nr_broken_in_row += 1;
+        self.is_broken_again = self.nr_broken_in_row == 2;
         let times = if self.nr_broken_in_row > 1 { 4 } else { 2 };
         for kind in [Kind::Anon, Kind::File] {
             // A kind that kept to its half is not to blame.
@@ -321,12 +344,15 @@ mod tests {
         assert_eq!(keeper.age(Kind::Anon), at(120));
         assert_eq!(keeper.age(Kind::File), at(60), "files are not to blame");
         assert_eq!(keeper.room(Kind::Anon, NrPages::default()), 0);
+        assert_eq!(keeper.reads_back(), None, "the first time");
         // What comes back during the rest is judged at its end only, by the last minute.
         keeper.look(at(30), FOOTPRINT, anon(5_000));
         assert_eq!(keeper.age(Kind::Anon), at(120));
         keeper.look(at(80), FOOTPRINT, anon(0));
         assert_eq!(keeper.standing(), Standing::Resting);
         assert_eq!(keeper.age(Kind::Anon), at(480), "twice in a row");
+        assert!(keeper.reads_back().is_some());
+        assert_eq!(keeper.reads_back(), None, "once");
         keeper.look(at(200), FOOTPRINT, anon(0));
         assert_eq!(keeper.standing(), Standing::Kept);
     }

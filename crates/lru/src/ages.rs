@@ -5,7 +5,7 @@
 //!     begin, told.., end                    per space that has run: what the page tables hold
 //!   count                     -> [`Ages`]         bytes by age and kind, each page once
 //!   candidates                -> [`Candidates`]   the oldest pages of a group, as runs of addresses
-//!   taken                                   what of them went
+//!   taken, asked                            what of them went; or who reclaims by amount, so that what went is told next
 //!   next walk, refaults       -> [`Refault`]      what of that came back, and how long it was away
 //! ```
 //!
@@ -52,10 +52,23 @@ pub use places::{FamilyNo, Home, ObjectNo, Place, Standing};
 pub use table::{Bits, NR_ENTRIES, NrPages, Told};
 
 use crate::ids::{GroupId, Kind, SpaceNo};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use table::Table;
+use table::{Change, Table};
 use walks::Walks;
+
+/// Pages that left memory by amount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Went {
+    /// The group of the space that had them.
+    pub group: GroupId,
+    /// What they were.
+    pub kind: Kind,
+    /// How long they had not been accessed at the last walk.
+    pub idle: Duration,
+    /// How many.
+    pub nr_pages: u64,
+}
 
 /// Pages that were taken and that a walk found in memory again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +102,11 @@ pub struct Ledger {
     spaces: BTreeMap<SpaceNo, Space>,
     /// What the last walk found again: pages by group, kind and the number of the walk before they were taken.
     returned: BTreeMap<(GroupId, Kind, u16), u64>,
+    /// Groups that were reclaimed from by amount since the last walk began.
+    asked: BTreeSet<GroupId>,
+    /// What the last walk found gone of these: pages by group, kind and the number of the walk that last found them
+    /// accessed.
+    went: BTreeMap<(GroupId, Kind, u16), u64>,
 }
 
 impl Ledger {
@@ -101,6 +119,7 @@ impl Ledger {
     /// walk before found again is forgotten.
     pub fn start_walk(&mut self, at: Duration) {
         self.returned.clear();
+        self.went.clear();
         let Some(new_numbers) = self.walks.start(at) else {
             return;
         };
@@ -155,21 +174,45 @@ impl Ledger {
         let Some(space) = self.spaces.get_mut(&space) else {
             return;
         };
-        let is_empty = told.resident.iter().all(|word| *word == 0);
+        let is_empty = table::is_empty(&told.resident);
         if is_empty && !space.tables.contains_key(&table_no) {
             return;
         }
         let table = space.tables.entry(table_no).or_insert_with(Table::new);
         table.begin(space.nr_walks);
-        let (group, returned) = (space.group, &mut self.returned);
-        let nr_taken = &mut space.nr_taken;
-        table.tell(told, walk, &mut |taken_as, back_as, number| {
-            *returned.entry((group, back_as, number)).or_default() += 1;
-            match taken_as {
-                Kind::Anon => nr_taken.anon -= 1,
-                Kind::File => nr_taken.file -= 1,
-            }
-        });
+        let goes_by_amount = self.asked.contains(&space.group);
+        let mut books = Books {
+            group: space.group,
+            nr_taken: &mut space.nr_taken,
+            returned: &mut self.returned,
+            went: &mut self.went,
+        };
+        table.tell(told, walk, goes_by_amount, &mut |change| books.note(change));
+    }
+
+    /// The kernel was asked to reclaim from a group by amount: what the next walk finds gone of it was taken. A page of a
+    /// file that its program gave up counts, too, until its address is used again.
+    pub fn asked(&mut self, group: GroupId) {
+        self.asked.insert(group);
+    }
+
+    /// To be called when a walk has told of all spaces: what goes from now on was not asked for.
+    pub fn end_walk(&mut self) {
+        self.asked.clear();
+    }
+
+    /// What the last walk found gone by amount.
+    pub fn went(&self) -> Vec<Went> {
+        let went = |(&(group, kind, number), &nr_pages): (&(GroupId, Kind, u16), &u64)| Went {
+            group,
+            kind,
+            idle: self
+                .walks
+                .age(number)
+                .saturating_sub(self.walks.last_interval()),
+            nr_pages,
+        };
+        self.went.iter().map(went).collect()
     }
 
     /// Which entries of a table are mapped by several processes, as far as `known`. It holds for a page until it goes or
@@ -190,9 +233,31 @@ impl Ledger {
     /// The walk of a space has ended. `is_whole` is false when it broke off; else tables that it did not tell of are not
     /// in memory, nor is what lies in no place.
     pub fn end(&mut self, space: SpaceNo, is_whole: bool) {
-        if let Some(space) = self.spaces.get_mut(&space).filter(|_| is_whole) {
-            space.forget_untold();
-        }
+        let Some(space) = self.spaces.get_mut(&space).filter(|_| is_whole) else {
+            return;
+        };
+        let by_amount = self.asked.contains(&space.group);
+        let (places, nr_walks) = (&space.places, space.nr_walks);
+        let mut books = Books {
+            group: space.group,
+            nr_taken: &mut space.nr_taken,
+            returned: &mut self.returned,
+            went: &mut self.went,
+        };
+        let number = self.walks.current();
+        space.tables.retain(|table_no, table| {
+            let covered = places::covered(places, *table_no);
+            if !table.is_told_in(nr_walks) {
+                if by_amount {
+                    table.lose_files(&covered, number, &mut |change| books.note(change));
+                }
+                table.forget_present();
+            }
+            let dropped = table.forget_outside(&covered);
+            books.nr_taken.anon -= dropped.anon;
+            books.nr_taken.file -= dropped.file;
+            !table.is_empty()
+        });
     }
 
     /// Pages of these runs left memory by our hand. Returns how many were known to be in memory: the others are not
@@ -226,6 +291,33 @@ impl Ledger {
                 nr_pages,
             };
         self.returned.iter().map(refault).collect()
+    }
+
+    /// Pages of a group that were taken within `age` and are away still, by space and address.
+    pub fn taken_within(&self, group: GroupId, age: Duration) -> Vec<Run> {
+        let mut runs: Vec<Run> = Vec::new();
+        for (no, space) in self.spaces.iter().filter(|(_, one)| one.group == group) {
+            for (table_no, table) in &space.tables {
+                table.taken(|index, number| {
+                    let page = table_no * NR_ENTRIES as u64 + index as u64;
+                    if self.walks.age(number) > age {
+                        return;
+                    }
+                    match runs.last_mut() {
+                        Some(run) if run.space == *no && run.first_page + run.nr_pages == page => {
+                            run.nr_pages += 1;
+                        }
+                        _ => runs.push(Run {
+                            space: *no,
+                            first_page: page,
+                            nr_pages: 1,
+                            idle: self.walks.age(number),
+                        }),
+                    }
+                });
+            }
+        }
+        runs
     }
 
     /// Pages of a group that are away by our hand.
@@ -306,6 +398,31 @@ impl Ledger {
     }
 }
 
+/// Where what becomes of pages is entered.
+struct Books<'a> {
+    group: GroupId,
+    nr_taken: &'a mut NrPages,
+    returned: &'a mut BTreeMap<(GroupId, Kind, u16), u64>,
+    went: &'a mut BTreeMap<(GroupId, Kind, u16), u64>,
+}
+
+impl Books<'_> {
+    fn note(&mut self, change: Change) {
+        match change {
+            Change::Back(taken_as, back_as, number) => {
+                let key = (self.group, back_as, number);
+                *self.returned.entry(key).or_default() += 1;
+                *self.nr_taken.of_mut(taken_as) -= 1;
+            }
+            Change::Freed(kind) => *self.nr_taken.of_mut(kind) -= 1,
+            Change::Went(kind, number) => {
+                *self.went.entry((self.group, kind, number)).or_default() += 1;
+                *self.nr_taken.of_mut(kind) += 1;
+            }
+        }
+    }
+}
+
 impl Space {
     fn held_places(&self) -> Vec<usize> {
         let is_held = |place: &Place| {
@@ -318,20 +435,5 @@ impl Space {
         let places = self.places.iter().enumerate();
         let held = places.filter(|(_, place)| is_held(place));
         held.map(|(index, _)| index).collect()
-    }
-
-    fn forget_untold(&mut self) {
-        let (places, nr_walks) = (&self.places, self.nr_walks);
-        let nr_taken = &mut self.nr_taken;
-        self.tables.retain(|table_no, table| {
-            if !table.is_told_in(nr_walks) {
-                table.forget_present();
-            }
-            let covered = places::covered(places, *table_no);
-            let dropped = table.forget_outside(&covered);
-            nr_taken.anon -= dropped.anon;
-            nr_taken.file -= dropped.file;
-            !table.is_empty()
-        });
     }
 }

@@ -1,16 +1,23 @@
 //! `strata guard`: a whole host gives back what nobody uses, within a promise.
 //!
-//! **Owns** the options, the pace of looks and the table. **Does not own** who is looked after and what is taken
-//! (`strata_host::managed`).
+//! **Owns** the options, the pace of looks and the table. **Does not own** the rules file (`rules_file`), who is looked
+//! after and what is taken (`strata_host::managed`), nor what was (`history`).
+
+mod history;
+mod rules_file;
 
 use std::io::{IsTerminal, stdout};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
+use signal_hook::consts::SIGHUP;
 use strata_host::managed::{
-    Choice, GroupStatus, House, Managed, ManagedConfig, Promise, Status, WhyNotMore,
+    GroupStatus, Hand, House, Managed, ManagedConfig, Rule, Rules, Status, Whom, WhyNotMore,
 };
 use strata_host::observe::{Attention, Turn, Who, attend};
 use strata_linux::swap::SwapSpec;
@@ -20,11 +27,16 @@ use crate::cli::{AccessArg, Format, parse_duration_ms, parse_percent, refuse_opt
 use crate::cmd::run::swap_arg;
 use crate::failure::UsageError;
 use crate::print;
+use rules_file::RulesFile;
 
 /// Shorter ages say more of walks than of programs.
 const MIN_AGE_MS: u64 = 5_000;
 /// What is promised where nothing is said.
 const SHARE_PER_MIN: f64 = 0.002;
+/// The age that nothing idle is below where nothing is said.
+const MIN_AGE: Duration = Duration::from_secs(60);
+/// The share of all processors where nothing is said.
+const CPU_SHARE: f64 = 0.02;
 /// Time between two looks at what the pageout thread has done.
 const TICK: Duration = Duration::from_secs(1);
 /// Groups with less than this in memory and away are told as one line.
@@ -55,8 +67,14 @@ EXAMPLES
   How does it stand, from another terminal?
       strata guard status
 
+  What has it given back since yesterday, and what came back?
+      strata guard history
+
   Only some groups, and what was not used for ten minutes:
-      strata guard --promise 0.2%/min --cgroup '/system.slice/*' --min-age 10m")]
+      strata guard --promise 0.2%/min --cgroup '/system.slice/*' --min-age 10m
+
+  Each group by its own rule; SIGHUP has the file read again:
+      strata guard --config /etc/strata/guard.toml")]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct GuardArgs {
     #[command(subcommand)]
@@ -66,9 +84,20 @@ pub(crate) struct GuardArgs {
     #[arg(long, value_name = "SHARE/min", value_parser = promise_arg, allow_hyphen_values = true)]
     promise: Option<f64>,
 
-    /// Memory is never idle that was accessed within so long
-    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = min_age_arg, allow_hyphen_values = true)]
-    min_age: u64,
+    /// Rules for groups, in TOML
+    ///
+    /// The first rule that fits a group holds for it. A file that is wrong is refused as a whole, with line and column.
+    /// SIGHUP has it read again; where it is wrong then, the rules stay as they were.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["promise", "min_age", "cgroups"])]
+    config: Option<PathBuf>,
+
+    /// Read the rules, say what is wrong with them, and end
+    #[arg(long, requires = "config")]
+    check: bool,
+
+    /// Memory is never idle that was accessed within so long [default: 1m]
+    #[arg(long, value_name = "DURATION", value_parser = min_age_arg, allow_hyphen_values = true)]
+    min_age: Option<u64>,
 
     /// Only groups whose path fits this pattern, for example '/system.slice/*'; may be given several times
     #[arg(long = "cgroup", value_name = "GLOB")]
@@ -76,30 +105,59 @@ pub(crate) struct GuardArgs {
 
     /// Where anonymous memory goes: existing, zram:SIZE, zram:SIZE,ALGORITHM, file:PATH:SIZE, zswap:PATH:SIZE
     ///
-    /// What is made is taken down at the end, which reads back in what is there.
-    #[arg(long, value_name = "SWAP", default_value = "existing", value_parser = swap_arg, allow_hyphen_values = true)]
-    swap: SwapSpec,
+    /// What is made is taken down at the end, which reads back in what is there. [default: existing, or what the rules say]
+    #[arg(long, value_name = "SWAP", value_parser = swap_arg, allow_hyphen_values = true)]
+    swap: Option<SwapSpec>,
 
     /// Decide all, and do nothing
     #[arg(long)]
     dry_run: bool,
 
-    /// The share of all processors that Strata may use
-    #[arg(long, value_name = "PERCENT", default_value = "2%", value_parser = parse_percent, allow_hyphen_values = true)]
-    cpu: f64,
+    /// The share of all processors that Strata may use [default: 2%, or what the rules say]
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent, allow_hyphen_values = true)]
+    cpu: Option<f64>,
 
     /// How long, for example 10m; until Ctrl-C by default
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration_ms, allow_hyphen_values = true)]
     length: Option<u64>,
 
+    /// Who chooses pages: Strata, the kernel (memory.reclaim, cgroup v2 only), or the kernel where Strata can't take them
+    #[arg(long, value_enum, value_name = "HAND", default_value = "auto")]
+    hand: HandArg,
+
     /// How accesses are seen
     #[arg(long, value_enum, value_name = "SOURCE", default_value = "auto")]
     access: AccessArg,
+
+    /// Where the history is kept, or none; with --promise /var/lib/strata/history.db by default, else none
+    #[arg(long, value_name = "PATH")]
+    history: Option<PathBuf>,
 
     /// How it is printed: text is a table, again at each walk on a terminal and once at the end elsewhere; JSON is one
     /// object a line, at each walk
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
+}
+
+/// Who chooses the pages that go.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum HandArg {
+    /// Strata, page by page; the kernel what several processes map
+    Auto,
+    /// Strata, page by page; what several processes map stays
+    Exact,
+    /// The kernel, which is asked for no more than is idle
+    Amount,
+}
+
+impl From<HandArg> for Hand {
+    fn from(hand: HandArg) -> Hand {
+        match hand {
+            HandArg::Auto => Hand::Auto,
+            HandArg::Exact => Hand::Exact,
+            HandArg::Amount => Hand::Amount,
+        }
+    }
 }
 
 /// What is asked of a guard that runs.
@@ -111,6 +169,8 @@ enum GuardVerb {
         #[arg(long, value_enum, default_value = "text")]
         format: Format,
     },
+    /// Shows what guards have given back, what of it came back and what it cost, by minute or hour
+    History(history::HistoryArgs),
 }
 
 fn status(format: Format) -> anyhow::Result<ExitCode> {
@@ -129,31 +189,53 @@ fn status(format: Format) -> anyhow::Result<ExitCode> {
 
 /// Watches, takes and tells.
 pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
-    if let Some(GuardVerb::Status { format }) = args.verb {
-        return status(format);
+    match &args.verb {
+        Some(GuardVerb::Status { format }) => return status(*format),
+        Some(GuardVerb::History(args)) => return history::show(args),
+        None => {}
     }
-    let choice = Choice::new(&args.cgroups).map_err(|error| UsageError(error.to_string()))?;
+    let asked = asked(args)?;
+    if args.check {
+        let nr_rules = asked.rules.rules.len();
+        let plural = if nr_rules == 1 { "" } else { "s" };
+        print::data(format!("nothing is wrong: {nr_rules} rule{plural}\n"))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let is_acting = (args.promise.is_some() || args.config.is_some()) && !args.dry_run;
     let config = ManagedConfig {
-        promise: Promise {
-            share_per_min: args.promise.unwrap_or(SHARE_PER_MIN),
-            min_age: Duration::from_millis(args.min_age),
-        },
-        is_acting: args.promise.is_some() && !args.dry_run,
+        is_acting,
+        hand: args.hand.into(),
         access: args.access.into(),
-        cpu_share: args.cpu,
+        cpu_share: args.cpu.or(asked.cpu_share).unwrap_or(CPU_SHARE),
     };
-    if args.swap != SwapSpec::Existing && !config.is_acting {
-        let why = "--swap needs --promise, and no --dry-run: nothing else takes memory";
+    if args
+        .swap
+        .as_ref()
+        .is_some_and(|swap| *swap != SwapSpec::Existing)
+        && !is_acting
+    {
+        let why = "--swap needs --promise or --config, and no --dry-run: nothing else takes memory";
         return Err(UsageError(why.to_owned()).into());
     }
-    let mut managed = Managed::start(config, choice)?;
+    let swap = args.swap.clone().or(asked.swap).unwrap_or_default();
+    let reload = Arc::new(AtomicBool::new(false));
+    if args.config.is_some() {
+        signal_hook::flag::register(SIGHUP, Arc::clone(&reload))
+            .context("installing the handler of SIGHUP failed")?;
+    }
+    let mut managed = Managed::start(config, asked.rules)?;
     let mut house = match config.is_acting {
-        true => Some(House::prepare(&args.swap)?),
+        true => Some(House::prepare(&swap)?),
         false => None,
     };
+    let mut history = history::Keeping::start(args.history.as_deref(), config.is_acting);
     let mut told = Ok(());
+    let who = match &args.config {
+        Some(_) => Who::Served(Managed::subject()),
+        None => Who::Running(Managed::subject()),
+    };
     let attended = attend(
-        &Who::Running(Managed::subject()),
+        &who,
         config.access,
         TICK,
         args.length.map(Duration::from_millis),
@@ -161,12 +243,20 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
             if let Some(news) = house.as_mut().and_then(House::tend) {
                 print::warning(&news);
             }
+            if let Some(path) = args
+                .config
+                .as_ref()
+                .filter(|_| reload.swap(false, Ordering::Relaxed))
+            {
+                read_again(path, &mut managed);
+            }
             if managed.tick(observer) {
                 for trouble in managed.troubles().iter().take(TOLD_MAX) {
                     tracing::debug!("{trouble}");
                 }
                 let status = managed.status();
                 house.iter().for_each(|house| house.leave(&status));
+                history.look(&status);
                 told = tell(&status, args.format);
             }
             match (&told, turn) {
@@ -178,19 +268,51 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
     managed.stop();
     let status = managed.status();
     if let Some(house) = house {
-        if status.away_bytes > 0 && args.swap != SwapSpec::Existing {
+        if status.away_bytes > 0 && swap != SwapSpec::Existing {
             print::note(&"reading back in what is in the swap that was made");
         }
         for left in house.end() {
             print::warning(&left);
         }
     }
+    history.end(&status);
     attended?;
     told?;
     if args.format == Format::Text && !stdout().is_terminal() {
         print::data(table(&status, print::columns()))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What is asked, by options or by a file.
+fn asked(args: &GuardArgs) -> anyhow::Result<RulesFile> {
+    if let Some(path) = &args.config {
+        return RulesFile::read(path);
+    }
+    let rule = Rule {
+        whom: Whom::Everybody,
+        promise_share_per_min: Some(args.promise.unwrap_or(SHARE_PER_MIN)),
+        min_age: args.min_age.map_or(MIN_AGE, Duration::from_millis),
+        memory_bytes: None,
+        low_bytes: 0,
+    };
+    let rules = Rules::for_cgroups(&args.cgroups, &rule);
+    Ok(RulesFile {
+        rules: rules.map_err(|error| UsageError(error.to_string()))?,
+        cpu_share: None,
+        swap: None,
+    })
+}
+
+/// Has the rules of a file hold from now on; if they are wrong, those before stay.
+fn read_again(path: &Path, managed: &mut Managed) {
+    match RulesFile::read(path) {
+        Ok(file) => {
+            print::note(&format!("the rules in {} hold now", path.display()));
+            managed.set_rules(file.rules);
+        }
+        Err(error) => print::warning(&format!("the rules stay as they were: {error:#}")),
+    }
 }
 
 fn tell(status: &Status, format: Format) -> anyhow::Result<()> {
@@ -208,11 +330,9 @@ fn tell(status: &Status, format: Format) -> anyhow::Result<()> {
 fn table(status: &Status, columns: Option<usize>) -> String {
     let seconds = |ms: u64| Duration::from_secs(ms.div_ceil(1000));
     let (min_age, watched) = (seconds(status.min_age_ms), seconds(status.watched_ms));
-    let share = status.promise_share_per_min * 100.0;
     let mut text = match status.is_acting {
         true => format!(
-            "given back {} net: {} are away, for {} of swap and ages; at most {share} % of a group may come back \
-             within a minute\n",
+            "given back {} net: {} are away, for {} of swap and ages\n",
             Bytes(status.given_back_bytes),
             Bytes(status.away_bytes),
             Bytes(status.price_bytes),

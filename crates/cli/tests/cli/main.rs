@@ -13,6 +13,7 @@ mod dashboard;
 mod demo;
 mod docs;
 mod files;
+mod guard_history;
 mod max_memory;
 mod plan;
 mod progress;

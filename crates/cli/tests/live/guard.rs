@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use support::leaks::{Guard, run_dir};
-use support::live::{Live, TestGroup, wait_until};
+use support::live::{Live, TestGroup, memory_mount, wait_until};
 use support::programs::Touch;
 use support::strata::{Strata, patience};
 
@@ -57,7 +57,14 @@ fn guard(options: &[&str]) -> Strata {
         .args(options)
 }
 
-const ACTING: [&str; 4] = ["--promise", "100%/min", "--swap", "zram:1G"];
+const ACTING: [&str; 6] = [
+    "--promise",
+    "100%/min",
+    "--swap",
+    "zram:1G",
+    "--history",
+    "none",
+];
 
 /// What a guard keeps as long as there is anything to undo.
 fn state() -> PathBuf {
@@ -221,5 +228,72 @@ fn a_dry_run_decides_and_takes_nothing() {
     });
     assert_eq!(bytes(of(&last, &name), "taken_bytes"), 0);
     end(live);
+    idler.end();
+}
+
+#[test]
+fn rules_hold_a_group_to_its_memory_and_a_hang_up_has_them_read_again() {
+    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    let _guard = Guard::new();
+    let (held, free) = (Idler::start("held"), Idler::start("free"));
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("guard.toml");
+    let write = |low: &str, more: &str| {
+        let held = held.name();
+        let text = format!(
+            "swap = \"zram:1G\"\ncpu = \"50%\"\n\
+             [[rule]]\ncgroup = \"{held}\"\nmemory = \"24M\"\nlow = \"{low}\"\n{more}"
+        );
+        std::fs::write(&path, text).expect("a file");
+    };
+    write("1M", "");
+    let path_text = path.to_str().expect("text");
+    let check = Strata::new(["guard", "--check", "--config", path_text]).finish();
+    assert_eq!(check.code(), Some(0), "{}", check.stderr);
+    let args = ["guard", "--format", "json", "--config", path_text];
+    let live = Live::start(&Strata::new(args));
+    wait_until("what is held beyond to go", || {
+        held.group.usage_bytes() <= 25 * MIB
+    });
+    assert!(free.group.usage_bytes() > 64 * MIB, "no rule is for it");
+    write("1M", "[[rule]]\ncgroup = \"a[\"\n");
+    live.signal(Signal::HUP);
+    live.wait_for_stderr("the rules stay as they were");
+    let more = format!(
+        "[[rule]]\ncgroup = \"{}\"\npromise = \"100%/min\"\nmin_age = \"5s\"\n",
+        free.name()
+    );
+    write("1M", &more);
+    live.signal(Signal::HUP);
+    live.wait_for_stderr("hold now");
+    wait_for(&live, "the other to give what is idle", |status| {
+        bytes(of(status, &free.name()), "away_bytes") > 40 * MIB
+    });
+    let mut live = live;
+    live.signal(Signal::INT);
+    assert_eq!(live.end().code(), Some(0), "{}", live.stderr());
+    held.end();
+    free.end();
+}
+
+#[test]
+fn what_several_processes_map_goes_by_amount_where_the_kernel_can_be_asked() {
+    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    if memory_mount().is_some_and(|(_, is_v1)| is_v1) {
+        skip!("cgroup v1 can't be asked for an amount");
+    }
+    let _guard = Guard::new();
+    let mut idler = Idler::start("shared");
+    // Children that sleep map all of it.
+    idler.touch.ask("fork 2");
+    let live = Live::start(&guard(&ACTING));
+    let name = idler.name();
+    let last = wait_for(&live, "what is shared to go", |status| {
+        bytes(of(status, &name), "taken_by_amount_bytes") > 24 * MIB
+    });
+    let group = of(&last, &name);
+    assert!(bytes(group, "resident_bytes") > 8 * MIB, "{group:#}");
+    end(live);
+    idler.touch.ask("reap");
     idler.end();
 }

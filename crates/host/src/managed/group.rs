@@ -3,6 +3,9 @@
 //! **Owns** what is known of the group between two walks. **Does not own** its processes (`choice`) and their pages
 //! (the ledger).
 
+use super::by_amount::Fares;
+use super::choice::Chosen;
+use super::rules::Rule;
 use super::status::{GroupStatus, WhyNotMore};
 use crate::observe::ledger::{Ages, KindBytes};
 use crate::observe::programs::Label;
@@ -10,8 +13,9 @@ use std::time::Duration;
 use strata_control::guard;
 use strata_control::promise::{Keeper, Promise, Standing};
 use strata_linux::addr::PAGE_BYTES;
+use strata_linux::cgroup::GroupReader;
 use strata_lru::Kind;
-use strata_lru::ages::NrPages;
+use strata_lru::ages::{NrPages, Went};
 
 /// Idle memory that can't be taken is told from a MiB on.
 const WORTH_TELLING_PAGES: u64 = 256;
@@ -19,8 +23,10 @@ const WORTH_TELLING_PAGES: u64 = 256;
 /// A group.
 #[derive(Debug)]
 pub(super) struct Group {
-    /// Path below the mount of the hierarchy.
-    pub(super) name: String,
+    reader: GroupReader,
+    rule: Rule,
+    /// How the kernel's own choice fares.
+    pub(super) fares: Fares,
     pub(super) keeper: Keeper,
     resident: NrPages,
     used_lately: NrPages,
@@ -30,15 +36,19 @@ pub(super) struct Group {
     away: NrPages,
     could: NrPages,
     nr_taken_pages: u64,
+    /// Part of these by amount.
+    nr_amount_pages: u64,
     nr_returned_pages: u64,
     why_not_more: Option<WhyNotMore>,
 }
 
 impl Group {
-    pub(super) fn new(name: String, promise: Promise) -> Group {
+    pub(super) fn new(chosen: &Chosen<'_>) -> Group {
         Group {
-            name,
-            keeper: Keeper::new(promise),
+            reader: chosen.reader.clone(),
+            rule: chosen.rule.clone(),
+            fares: Fares::default(),
+            keeper: Keeper::new(promise_of(chosen.rule)),
             resident: NrPages::default(),
             used_lately: NrPages::default(),
             shared: NrPages::default(),
@@ -47,9 +57,47 @@ impl Group {
             away: NrPages::default(),
             could: NrPages::default(),
             nr_taken_pages: 0,
+            nr_amount_pages: 0,
             nr_returned_pages: 0,
             why_not_more: None,
         }
+    }
+
+    /// Path below the mount of the hierarchy.
+    pub(super) fn name(&self) -> &str {
+        self.reader.name()
+    }
+
+    /// The group is there still, and this rule holds for it.
+    pub(super) fn keep_to(&mut self, rule: &Rule) {
+        if self.rule != *rule {
+            self.keeper.promise(promise_of(rule));
+            self.rule = rule.clone();
+        }
+    }
+
+    /// Whether idle memory is taken of it.
+    pub(super) fn is_promised(&self) -> bool {
+        self.rule.promise_share_per_min.is_some()
+    }
+
+    /// Pages that may go before only those are left that the group keeps in any case.
+    pub(super) fn above_low_pages(&self) -> u64 {
+        let low = self.rule.low_bytes.div_ceil(PAGE_BYTES);
+        self.resident.total().saturating_sub(low)
+    }
+
+    /// Pages that the group holds beyond what it may hold, as the kernel counts now.
+    pub(super) fn over_pages(&self) -> u64 {
+        let over = self.rule.memory_bytes.and_then(|memory_bytes| {
+            let usage_bytes = self.reader.usage_bytes()?;
+            Some(
+                usage_bytes
+                    .saturating_sub(memory_bytes)
+                    .div_ceil(PAGE_BYTES),
+            )
+        });
+        over.unwrap_or(0)
     }
 
     /// A walk found this in memory, and this of what was taken there again.
@@ -64,6 +112,25 @@ impl Group {
         self.idle = guard::idle(&self.keeper, |age| pages_of(ages.idle_for(age)));
         let age = self.keeper.age(Kind::Anon);
         self.used_lately = pages_of(ages.accessed_within(age));
+    }
+
+    /// The group, to be read from.
+    pub(super) fn reader(&self) -> &GroupReader {
+        &self.reader
+    }
+
+    /// A walk found that this went by amount.
+    pub(super) fn took_by_amount(&mut self, at: Duration, went: &[Went]) {
+        if went.is_empty() {
+            return;
+        }
+        // Half the age is no use of late; less may be.
+        self.fares.judge(at, went, self.keeper.age(Kind::Anon) / 2);
+        for one in went {
+            self.keeper.took(one.kind, one.nr_pages);
+            self.nr_taken_pages += one.nr_pages;
+            self.nr_amount_pages += one.nr_pages;
+        }
     }
 
     /// So many pages left memory by our hand.
@@ -91,6 +158,7 @@ impl Group {
         self.could = could;
         let left = could.total().saturating_sub(planned.total());
         self.why_not_more = match self.keeper.standing() {
+            _ if !self.is_promised() => None,
             Standing::Unsettled => Some(WhyNotMore::NothingStaysIdle),
             Standing::Resting => Some(WhyNotMore::Promise),
             Standing::Kept if no_swap.is_some() && could.anon > could.total() / 2 => no_swap,
@@ -104,10 +172,11 @@ impl Group {
     }
 
     pub(super) fn status(&self) -> GroupStatus {
-        let label = Label::of(&self.name);
         GroupStatus {
-            group: self.name.clone(),
-            name: label.name(),
+            group: self.name().to_owned(),
+            name: Label::of(self.name()).name(),
+            promise_share_per_min: self.rule.promise_share_per_min,
+            memory_bytes: self.rule.memory_bytes,
             resident_bytes: self.resident.total() * PAGE_BYTES,
             used_lately_bytes: self.used_lately.total() * PAGE_BYTES,
             idle_bytes: self.idle.total() * PAGE_BYTES,
@@ -117,6 +186,7 @@ impl Group {
             away_bytes: self.away.total() * PAGE_BYTES,
             away_anon_bytes: self.anon_away_bytes(),
             taken_bytes: self.nr_taken_pages * PAGE_BYTES,
+            taken_by_amount_bytes: self.nr_amount_pages * PAGE_BYTES,
             came_back_bytes: self.nr_returned_pages * PAGE_BYTES,
             came_back_per_min_bytes: self.keeper.came_back().total() * PAGE_BYTES,
             allowed_per_min_bytes: self.keeper.allowed_pages() * PAGE_BYTES,
@@ -125,6 +195,14 @@ impl Group {
             standing: self.keeper.standing(),
             why_not_more: self.why_not_more,
         }
+    }
+}
+
+/// What the rule promises; nothing may come back where nothing is taken for being idle.
+fn promise_of(rule: &Rule) -> Promise {
+    Promise {
+        share_per_min: rule.promise_share_per_min.unwrap_or(0.0),
+        min_age: rule.min_age,
     }
 }
 
@@ -138,7 +216,9 @@ fn pages_of(bytes: KindBytes) -> NrPages {
 
 #[cfg(test)]
 mod tests {
+    use super::super::rules::Whom;
     use super::*;
+    use strata_linux::cgroup::mount_point;
 
     fn anon(nr_pages: u64) -> NrPages {
         NrPages {
@@ -149,11 +229,19 @@ mod tests {
 
     #[test]
     fn why_a_group_gives_no_more_is_told_by_what_keeps_it_from_that() {
-        let promise = Promise {
-            share_per_min: 0.002,
+        let rule = Rule {
+            whom: Whom::Everybody,
+            promise_share_per_min: Some(0.002),
             min_age: Duration::from_secs(60),
+            memory_bytes: None,
+            low_bytes: 0,
         };
-        let mut group = Group::new("/a".to_owned(), promise);
+        let reader = GroupReader::open(&mount_point().expect("cgroups")).expect("a group");
+        let mut group = Group::new(&Chosen {
+            reader,
+            pids: Vec::new(),
+            rule: &rule,
+        });
         group.idle = anon(100_000);
         let mut why = |could, planned, no_swap| {
             group.judge(anon(could), anon(planned), no_swap);

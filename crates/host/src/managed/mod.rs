@@ -9,66 +9,57 @@
 //! has a promise, an age and its sums (`group`). No limit is set and no process is moved: killed at any moment, nothing
 //! is left but the swap that was made (`house`).
 //!
-//! **Owns** the order of a walk and what is done after it. **Does not own** when idle memory may go
-//! (`strata_control::promise`) and what goes of each group (`strata_control::guard`), which pages are oldest
-//! (`strata_lru::ages`), how they go (`strata_linux::actuator`), or who is looked after (`choice`).
+//! **Owns** the order of a walk. **Does not own** when idle memory may go (`strata_control::promise`), what goes of each
+//! group (`strata_control::guard`) and by which hand (`acts`), which pages are oldest (`strata_lru::ages`), how they go
+//! (`strata_linux::actuator`), or who is looked after (`rules`, `choice`).
 //!
 //! **Invariants**
 //! - I1: no walk begins while pages are on their way out: what comes back is told from what has not gone.
 //! - I2: walks and pageout together take no more processor time than they are given, but for one walk.
 //! - I3: a group that goes takes its promise and its sums with it, and spoils nobody else's.
 
+mod acts;
+mod by_amount;
 mod choice;
 mod group;
+pub mod history;
 mod house;
+mod recalls;
+mod rules;
 mod status;
 mod takes;
 
-pub use choice::{Choice, ChoiceError};
+pub use by_amount::Hand;
 pub use house::{House, HouseError};
+pub use rules::{PatternError, Rule, Rules, Whom};
 pub use status::{GroupStatus, Status, WhyNotMore};
-pub use strata_control::promise::{Promise, Standing};
+pub use strata_control::promise::Standing;
 
 use crate::observe::ledger::AgedPages;
 use crate::observe::{Observer, SpaceId, Subject, Walked, own_pid};
 use crate::run::overhead;
+use by_amount::Amounts;
 use group::Group;
+use recalls::Recalls;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
-use strata_control::guard::{self, Member};
+use strata_control::guard;
 use strata_linux::access::{self, AccessChoice, AccessError};
 use strata_linux::actuator::Pageout;
-use strata_linux::addr::PAGE_BYTES;
-use strata_linux::swap;
 use strata_lru::GroupId;
 use takes::Takes;
-
-/// Free swap that is left to others, as a part of all swap: one tenth.
-const FREE_SWAP_PART: u64 = 10;
-/// Where compressed swap holds pages in more than this share of their size, nothing is gained.
-const COMPRESSED_SHARE_MAX: f64 = 0.8;
-/// Less than this in swap tells nothing of how well pages compress.
-const COMPRESSED_BYTES_MIN: u64 = 16 << 20;
 
 /// What is asked of a guard.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ManagedConfig {
-    /// What is promised to each group.
-    pub promise: Promise,
     /// Whether idle memory is taken; else only told.
     pub is_acting: bool,
+    /// Which hand takes it.
+    pub hand: Hand,
     /// How accesses are seen.
     pub access: AccessChoice,
     /// The share of all processors that walks and pageout may use: 0.02 for 2 %.
     pub cpu_share: f64,
-}
-
-impl ManagedConfig {
-    /// Time between two walks where they cost little.
-    pub fn walk_interval(&self) -> Duration {
-        self.promise.walk_interval()
-    }
 }
 
 /// Why groups can't be looked after.
@@ -87,10 +78,14 @@ pub enum ManagedError {
 #[derive(Debug)]
 pub struct Managed {
     config: ManagedConfig,
-    choice: Choice,
+    rules: Rules,
     pages: AgedPages,
     /// `None` where nothing is taken.
     takes: Option<Takes>,
+    /// The same by amount.
+    amounts: Option<Amounts>,
+    /// Pages that are read back.
+    recalls: Option<Recalls>,
     groups: BTreeMap<GroupId, Group>,
     next_walk: Duration,
     cpu_ns_at_start: u64,
@@ -107,19 +102,23 @@ impl Managed {
     ///
     /// # Errors
     /// No source of accesses works, or there can be no thread.
-    pub fn start(config: ManagedConfig, choice: Choice) -> Result<Managed, ManagedError> {
-        let takes = match config.is_acting {
-            true => {
-                let pageout = Pageout::start(access::open(config.access)?);
-                Some(Takes::new(pageout.map_err(ManagedError::Thread)?))
+    pub fn start(config: ManagedConfig, rules: Rules) -> Result<Managed, ManagedError> {
+        let (mut takes, mut amounts, mut recalls) = (None, None, None);
+        if config.is_acting {
+            let pageout = Pageout::start(access::open(config.access)?);
+            takes = Some(Takes::new(pageout.map_err(ManagedError::Thread)?));
+            recalls = Some(Recalls::start().map_err(ManagedError::Thread)?);
+            if config.hand != Hand::Exact {
+                amounts = Some(Amounts::start().map_err(ManagedError::Thread)?);
             }
-            false => None,
-        };
+        }
         Ok(Managed {
             config,
-            choice,
+            rules,
             pages: AgedPages::new(),
             takes,
+            amounts,
+            recalls,
             groups: BTreeMap::new(),
             next_walk: Duration::ZERO,
             cpu_ns_at_start: overhead::cpu_ns(),
@@ -137,6 +136,25 @@ impl Managed {
 
     /// To be called about once a second. Returns whether there was a walk.
     pub fn tick(&mut self, observer: &mut Observer) -> bool {
+        if let Some(amounts) = &mut self.amounts {
+            while let Some((id, has_found)) = amounts.collect() {
+                self.pages.asked(id);
+                if let Some(group) = self.groups.get_mut(&id).filter(|_| !has_found) {
+                    group.fares.rests(observer.elapsed());
+                }
+                // What went is told by the walk even of those that sleep.
+                let ledger = self.pages.ledger();
+                let of_group: Vec<SpaceId> = ledger
+                    .spaces()
+                    .filter(|(_, group)| *group == id)
+                    .map(|(space, _)| SpaceId(space.0))
+                    .collect();
+                observer.read_again(|space| of_group.contains(&space));
+            }
+            if amounts.are_under_way() {
+                return false;
+            }
+        }
         if let Some(takes) = &mut self.takes {
             for went in takes.collect() {
                 self.pages.taken(&went.runs);
@@ -149,10 +167,17 @@ impl Managed {
             }
         }
         if observer.elapsed() < self.next_walk {
+            self.hold(observer);
             return false;
         }
         self.walk(observer);
         true
+    }
+
+    /// Other rules hold from the next walk on, which is at once.
+    pub fn set_rules(&mut self, rules: Rules) {
+        self.rules = rules;
+        self.next_walk = Duration::ZERO;
     }
 
     /// Ends the thread; what it has taken is counted.
@@ -171,7 +196,7 @@ impl Managed {
     pub fn status(&self) -> Status {
         Status::of(
             self.config.is_acting,
-            self.config.promise,
+            self.rules.min_age(),
             self.pages.ledger().watched(),
             self.nr_walks,
             overhead::cpu_ns() - self.cpu_ns_at_start,
@@ -203,6 +228,7 @@ impl Managed {
             }
         }
         self.look_at_promises(at);
+        self.read_back(observer);
         self.no_swap = self.room_in_swap().err();
         self.choose(observer);
         self.pace(observer.elapsed(), cpu_ns);
@@ -212,19 +238,29 @@ impl Managed {
     fn members(&mut self) -> BTreeMap<i32, GroupId> {
         let mut of_process = BTreeMap::new();
         let mut found = Vec::new();
-        for (name, pids) in self.choice.find() {
-            let known = self.groups.iter().find(|(_, group)| group.name == name);
-            let id = known.map(|(id, _)| *id).or_else(|| {
-                let mut free = (1..=u16::MAX).map(GroupId);
-                let id = free.find(|id| !self.groups.contains_key(id))?;
-                let group = Group::new(name.clone(), self.config.promise);
-                self.groups.insert(id, group);
-                Some(id)
-            });
-            // There are more groups than numbers.
-            let Some(id) = id else { continue };
+        for chosen in choice::choose(&self.rules) {
+            let name = chosen.reader.name();
+            let known = self
+                .groups
+                .iter_mut()
+                .find(|(_, group)| group.name() == name);
+            let id = match known {
+                Some((id, group)) => {
+                    group.keep_to(chosen.rule);
+                    *id
+                }
+                None => {
+                    let mut free = (1..=u16::MAX).map(GroupId);
+                    // There are more groups than numbers.
+                    let Some(id) = free.find(|id| !self.groups.contains_key(id)) else {
+                        continue;
+                    };
+                    self.groups.insert(id, Group::new(&chosen));
+                    id
+                }
+            };
             found.push(id);
-            of_process.extend(pids.into_iter().map(|pid| (pid, id)));
+            of_process.extend(chosen.pids.into_iter().map(|pid| (pid, id)));
         }
         self.groups.retain(|id, _| found.contains(id));
         of_process
@@ -240,56 +276,13 @@ impl Managed {
             .pages
             .count(numbers.len(), |space| of_space.get(&space).copied());
         let returned = guard::returned(self.pages.ledger());
+        let went = self.pages.ledger().went();
         for ((id, group), ages) in self.groups.iter_mut().zip(counted) {
+            let of_group = went.iter().filter(|one| one.group == *id);
+            group.took_by_amount(at, &of_group.copied().collect::<Vec<_>>());
             let away = self.pages.ledger().nr_taken(*id);
             let returned = returned.get(id).copied().unwrap_or_default();
             group.look(at, &ages, away, returned);
-        }
-    }
-
-    /// Pages that may go to swap, or why none may.
-    fn room_in_swap(&self) -> Result<u64, WhyNotMore> {
-        let total_bytes = swap::total_swap_bytes().unwrap_or(0);
-        if total_bytes == 0 {
-            return Err(WhyNotMore::NoSwap);
-        }
-        let free_bytes = swap::known_free_swap_bytes().unwrap_or(0);
-        let room_bytes = free_bytes.saturating_sub(total_bytes / FREE_SWAP_PART);
-        let away_bytes: u64 = self.groups.values().map(Group::anon_away_bytes).sum();
-        let memory_bytes = swap::memory_of_swapped(away_bytes).unwrap_or(0);
-        let is_known = away_bytes >= COMPRESSED_BYTES_MIN;
-        match room_bytes / PAGE_BYTES {
-            0 => Err(WhyNotMore::SwapIsFull),
-            _ if is_known && memory_bytes as f64 > away_bytes as f64 * COMPRESSED_SHARE_MAX => {
-                Err(WhyNotMore::DoesNotCompress)
-            }
-            nr_pages => Ok(nr_pages),
-        }
-    }
-
-    /// Chooses what goes, and hands it over.
-    fn choose(&mut self, observer: &Observer) {
-        let swap_room_pages = self.room_in_swap().unwrap_or(0);
-        let members = self.groups.iter().map(|(id, group)| Member {
-            group: *id,
-            keeper: &group.keeper,
-            idle: group.idle_pages(),
-        });
-        let choice = guard::choose(self.pages.ledger(), members, swap_room_pages);
-        for (id, offer) in &choice.offers {
-            if let Some(group) = self.groups.get_mut(id) {
-                group.judge(offer.could, offer.planned, self.no_swap);
-            }
-        }
-        if let Some(takes) = &mut self.takes {
-            let processes: BTreeMap<SpaceId, _> = observer
-                .processes()
-                .map(|(space, process)| (space, Arc::clone(process)))
-                .collect();
-            for goes in &choice.goes {
-                takes.add(goes.group, goes.kind, &goes.pages.runs, &processes);
-            }
-            takes.hand_over();
         }
     }
 
@@ -307,6 +300,7 @@ impl Managed {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let share = (self.config.cpu_share * processors as f64).max(1e-6);
         let earliest = Duration::from_secs_f64(cost_ns as f64 / 1e9 / share);
-        self.next_walk = now + self.config.walk_interval().max(earliest);
+        let interval = self.rules.walk_interval();
+        self.next_walk = now + interval.max(earliest);
     }
 }

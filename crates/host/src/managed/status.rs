@@ -9,7 +9,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
-use strata_control::promise::{Promise, Standing};
+use strata_control::promise::Standing;
 use strata_linux::run_dir::run_dir;
 use strata_linux::swap;
 
@@ -54,12 +54,16 @@ impl WhyNotMore {
 }
 
 /// A group as it stands. Sizes in bytes.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct GroupStatus {
     /// Path of the group below the mount.
     pub group: String,
     /// The unit or container that the path tells of.
     pub name: Option<String>,
+    /// The share of its footprint that may come back within a minute; `None`: nothing is taken for being idle.
+    pub promise_share_per_min: Option<f64>,
+    /// What it may hold, promise or not; `None`: any amount.
+    pub memory_bytes: Option<u64>,
     /// In memory; a page that several processes of it map counts once.
     pub resident_bytes: u64,
     /// Part of that which was accessed within the age that counts as idle.
@@ -78,6 +82,8 @@ pub struct GroupStatus {
     pub away_anon_bytes: u64,
     /// Taken in all.
     pub taken_bytes: u64,
+    /// Part of that which the kernel chose, asked for an amount.
+    pub taken_by_amount_bytes: u64,
     /// Taken, and found in memory again by a walk.
     pub came_back_bytes: u64,
     /// Taken, and found in memory again within the last minute.
@@ -99,9 +105,7 @@ pub struct GroupStatus {
 pub struct Status {
     /// Whether idle memory is taken.
     pub is_acting: bool,
-    /// The share of a group's footprint that may come back within a minute.
-    pub promise_share_per_min: f64,
-    /// Memory is never idle that was accessed within so long, milliseconds.
+    /// The least age at which memory counts as idle, of all rules, milliseconds.
     pub min_age_ms: u64,
     /// From the first walk to the last, milliseconds.
     pub watched_ms: u64,
@@ -146,7 +150,7 @@ impl Status {
 
     pub(super) fn of(
         is_acting: bool,
-        promise: Promise,
+        min_age: Duration,
         watched: Duration,
         nr_walks: u64,
         cpu_ns: u64,
@@ -163,8 +167,7 @@ impl Status {
         let price_bytes = swap::memory_of_swapped(in_swap_bytes).unwrap_or(0) + ledger_bytes;
         Status {
             is_acting,
-            promise_share_per_min: promise.share_per_min,
-            min_age_ms: promise.min_age.as_millis() as u64,
+            min_age_ms: min_age.as_millis() as u64,
             watched_ms: watched.as_millis() as u64,
             nr_walks,
             cpu_ns,

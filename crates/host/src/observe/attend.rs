@@ -11,6 +11,7 @@
 
 use super::{Observer, Subject, SubjectError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::Signal;
 use std::ffi::OsString;
 use std::io;
 use std::time::{Duration, Instant};
@@ -29,6 +30,8 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 pub enum Who {
     /// Somebody who runs already.
     Running(Subject),
+    /// The same for a service: a hang-up is no wish to end, and the caller's.
+    Served(Subject),
     /// A command to start, with its descendants.
     Command {
         /// The program.
@@ -121,9 +124,11 @@ pub fn attend(
     let inherited = InheritedSignals::read().map_err(io_error("reading our signal settings"))?;
     let new_watch = |child, signals| Watch::new(child, signals, interval, for_at_most);
     let (program, args) = match who {
-        Who::Running(subject) => {
+        Who::Running(subject) | Who::Served(subject) => {
             let observer = Observer::open(subject, access)?;
-            return new_watch(None, install_signals(false)?).run(observer, each);
+            let mut watch = new_watch(None, install_signals(false)?);
+            watch.is_service = matches!(who, Who::Served(_));
+            return watch.run(observer, each);
         }
         Who::Command { program, args } => (program, args),
     };
@@ -151,6 +156,7 @@ struct Watch {
     child: Option<Child>,
     signals: Signals,
     job: Job,
+    is_service: bool,
     interval: Duration,
     until: Option<Instant>,
     attended: Attended,
@@ -175,6 +181,7 @@ impl Watch {
             child,
             signals,
             job: Job::default(),
+            is_service: false,
             interval,
             until: for_at_most.map(|time| Instant::now() + time),
             attended: Attended::default(),
@@ -247,6 +254,7 @@ impl Watch {
                         // One that has ended has no use for it; its status is coming.
                         let _ = child.signal(signal);
                     }
+                    (Wish::End(Signal::HUP), _) if self.is_service => {}
                     (Wish::End(_), _) => return Ok(Woken::LetGo),
                     (Wish::Suspend, Some(_)) => {
                         let then = self.job.terminal_asks(Instant::now());

@@ -186,6 +186,14 @@ impl Observer {
         self.members.give(pids);
     }
 
+    /// The next walk reads these again even if they have not run: their pages may have gone.
+    pub(crate) fn read_again(&mut self, is_meant: impl Fn(SpaceId) -> bool) {
+        let spaces = self.spaces.values_mut();
+        for watched in spaces.filter(|watched| is_meant(watched.id)) {
+            watched.cpu_ns_at_walk = None;
+        }
+    }
+
     /// Whether the subject has ended: the process, or everybody of the tree or group.
     pub fn is_over(&self) -> bool {
         self.members.is_over()

@@ -49,6 +49,24 @@ impl Piece<'_> {
         bits::and(self.record.dirty, self.mask)
     }
 
+    /// Entries of private anonymous memory that hold nothing: what was there was freed.
+    pub fn empty(&self) -> Bits512 {
+        let record = self.record;
+        match self.mapping.class.is_private_anon() {
+            true => {
+                let held = [
+                    record.swapped,
+                    record.special,
+                    record.protnone,
+                    record.migrating,
+                ];
+                let held = held.into_iter().fold(record.present, bits::or);
+                bits::without(self.mask, held)
+            }
+            false => bits::NONE,
+        }
+    }
+
     /// Anonymous base pages of the mapping that are in memory: written private pages of a file are among them.
     pub fn anon(&self) -> Bits512 {
         match (

@@ -131,7 +131,7 @@ fn reclaim_frees_what_was_asked_and_the_data_survives() {
     assert!(group.stats().expect("read").swap_bytes.expect("offered") > 0);
     assert!(hog.end().success());
     group.remove().expect("removed");
-    swap.take_down().expect("down");
+    crate::guard::down(&mut swap);
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn a_dip_stays_within_one_step_of_the_budget_and_is_always_undone() {
     }
     assert!(hog.end().success());
     group.remove().expect("removed");
-    swap.take_down().expect("down");
+    crate::guard::down(&mut swap);
 }
 
 #[test]

@@ -127,7 +127,7 @@ fn two_programs_beyond_the_budget_both_go_on_and_nobody_is_killed() {
     assert!(nr_reclaimed_bytes > 0, "relieved {nr_relieved} times");
     assert_eq!(group.oom_kills().expect("read"), Some(0));
     group.remove().expect("removed");
-    swap.take_down().expect("down");
+    crate::guard::down(&mut swap);
 }
 
 /// With steps of a fixed size the limit once stood 17 % above a budget for as long as the program
@@ -149,7 +149,7 @@ fn a_limit_that_gave_way_comes_down_again_while_the_program_faults_at_full_speed
             "on v2 memory.high holds the line and no limit gives way",
         );
         group.remove().expect("removed");
-        swap.take_down().expect("down");
+        crate::guard::down(&mut swap);
         return;
     }
     let budget = 80 * MIB;
@@ -183,7 +183,7 @@ fn a_limit_that_gave_way_comes_down_again_while_the_program_faults_at_full_speed
     });
     assert_eq!(group.oom_kills().expect("read"), Some(0));
     group.remove().expect("removed");
-    swap.take_down().expect("down");
+    crate::guard::down(&mut swap);
 }
 
 /// Once the limit was moved by the descriptor that a dip was writing to: whoever came meanwhile waited for the
@@ -200,7 +200,7 @@ fn a_limit_is_moved_while_a_dip_is_under_way() {
     if group.version() == Version::V2 {
         support::skip(test, "on v2 memory.reclaim takes the place of dips");
         group.remove().expect("removed");
-        swap.take_down().expect("down");
+        crate::guard::down(&mut swap);
         return;
     }
     group.set_budget_bytes(80 * MIB).expect("set");
@@ -242,7 +242,7 @@ fn a_limit_is_moved_while_a_dip_is_under_way() {
         });
     });
     group.remove().expect("removed");
-    swap.take_down().expect("down");
+    crate::guard::down(&mut swap);
 }
 
 #[test]

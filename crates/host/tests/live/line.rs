@@ -74,7 +74,7 @@ fn the_line_comes_down_with_usage_and_goes_when_released() {
     assert_eq!(line_bytes(&group), before, "as it was found");
     assert!(hog.end().success());
     group.remove().expect("removed");
-    swap.take_down().expect("down");
+    crate::guard::down(&mut swap);
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn the_line_of_an_attached_group_goes_back_to_what_was_there() {
     assert_eq!(line_bytes(&made), Some(found));
     assert!(hog.end().success());
     made.remove().expect("removed");
-    swap.take_down().expect("down");
+    crate::guard::down(&mut swap);
 }
 
 #[test]

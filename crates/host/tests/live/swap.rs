@@ -1,13 +1,12 @@
 //! Swap devices made and taken down on the machine we run on.
 
-use crate::guard;
 use crate::support;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use guard::Guard;
+use crate::guard::{self, Guard};
 use strata_linux::cgroup::{BudgetGroup, Manager};
 use strata_linux::swap::{SwapDevice, SwapError, SwapSpec, free_swap_bytes, swap_areas};
 use strata_linux::undo::Journal;
@@ -92,7 +91,7 @@ fn each_zram_algorithm_works_and_an_unknown_one_is_refused() {
             Some((32 * MIB).to_string().as_str()),
             "its memory is limited"
         );
-        swap.take_down().expect("down");
+        guard::down(&mut swap);
         assert!(!is_swapped_to(&path));
         assert!(size_of(&path).is_none_or(|size| size == 0), "given back");
         swap.take_down().expect("a second time is no error");
@@ -177,7 +176,7 @@ fn a_swap_file_is_private_has_no_holes_and_goes_at_the_end() {
     assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
     assert_eq!(metadata.len(), 32 * MIB);
     assert_eq!(swap.memory_bytes().expect("known"), 0);
-    swap.take_down().expect("down");
+    guard::down(&mut swap);
     assert!(!is_swapped_to(&path) && !path.exists());
 }
 
@@ -246,9 +245,9 @@ fn the_switch_of_zswap_comes_back_with_the_last_user() {
     let mut two = create(&spec("two")).expect("made");
     assert_eq!(read(), "Y");
     assert!(one.memory_bytes().is_ok());
-    one.take_down().expect("down");
+    guard::down(&mut one);
     assert_eq!(read(), "Y", "the other still needs it");
-    two.take_down().expect("down");
+    guard::down(&mut two);
     assert_eq!(read(), before);
 }
 

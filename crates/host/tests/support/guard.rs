@@ -1,6 +1,8 @@
 //! Groups and swap devices that go away with the test, also when it fails.
 
 use std::ops::{Deref, DerefMut};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use strata_linux::cgroup::BudgetGroup;
 use strata_linux::swap::SwapDevice;
@@ -18,6 +20,9 @@ impl Made for BudgetGroup {
 
 impl Made for SwapDevice {
     fn clean_up(&mut self) {
+        if !thread::panicking() {
+            return down(self);
+        }
         let _ = self.take_down();
     }
 }
@@ -43,5 +48,15 @@ impl<T: Made> Deref for Guard<T> {
 impl<T: Made> DerefMut for Guard<T> {
     fn deref_mut(&mut self) -> &mut T {
         &mut self.0
+    }
+}
+
+/// Takes a device down. It holds pages of tests that run beside this one, too, and they may be at a limit of theirs.
+#[track_caller]
+pub(crate) fn down(swap: &mut SwapDevice) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while let Err(error) = swap.take_down() {
+        assert!(Instant::now() < deadline, "{error}");
+        thread::sleep(Duration::from_millis(100));
     }
 }

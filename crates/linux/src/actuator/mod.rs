@@ -25,6 +25,7 @@
 
 mod advise;
 mod bring_back;
+mod by_amount;
 mod cache;
 mod clear;
 mod leftover;
@@ -38,9 +39,11 @@ mod worker;
 
 pub use advise::PageoutError;
 pub use bring_back::{Allowance, bring_back};
+pub use by_amount::{AmountOutcome, ByAmount};
 pub use cache::{CacheDone, CacheOutcome, CacheRequest, CacheThread, CacheTotals, Which};
 pub use clear::{ClearRequest, ClearThread};
 pub use pageout::{Pageout, PageoutConfig};
 pub use pass::{PageTarget, PageoutReport, PageoutRequest};
 pub use recall::{Recall, RecallPages, RecallReport};
 pub use shrink::{Shrink, ShrinkOutcome, ShrinkThread};
+pub use worker::{StopFlag, Worker};

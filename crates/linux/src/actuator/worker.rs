@@ -27,10 +27,11 @@ const STOP_POLL: Duration = Duration::from_millis(1);
 
 /// Told to the work so that it can end early.
 #[derive(Clone, Debug, Default)]
-pub(super) struct StopFlag(Arc<AtomicBool>);
+pub struct StopFlag(Arc<AtomicBool>);
 
 impl StopFlag {
-    pub(super) fn is_set(&self) -> bool {
+    /// Whether the work is to end.
+    pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
@@ -41,7 +42,7 @@ impl StopFlag {
 
 /// The owner's side.
 #[derive(Debug)]
-pub(super) struct Worker<Request, Report> {
+pub struct Worker<Request, Report> {
     /// `None` once stopped.
     requests: Option<Sender<Request>>,
     reports: Receiver<Report>,
@@ -54,7 +55,7 @@ pub(super) struct Worker<Request, Report> {
 
 impl<Request: Send + 'static, Report: Send + 'static> Worker<Request, Report> {
     /// Starts the thread.
-    pub(super) fn start(
+    pub fn start(
         name: &str,
         in_flight_max: usize,
         mut work: impl FnMut(Request, &StopFlag) -> Report + Send + 'static,
@@ -88,17 +89,17 @@ impl<Request: Send + 'static, Report: Send + 'static> Worker<Request, Report> {
     }
 
     /// Readable while reports wait to be polled.
-    pub(super) fn completion_fd(&self) -> BorrowedFd<'_> {
+    pub fn completion_fd(&self) -> BorrowedFd<'_> {
         self.ready.as_fd()
     }
 
     /// Requests taken whose reports have not been polled.
-    pub(super) fn nr_in_flight(&self) -> usize {
+    pub fn nr_in_flight(&self) -> usize {
         self.nr_in_flight
     }
 
     /// Hands over a request, or gives it back: too many in flight, or the worker has stopped.
-    pub(super) fn try_submit(&mut self, request: Request) -> Result<(), Request> {
+    pub fn try_submit(&mut self, request: Request) -> Result<(), Request> {
         match &self.requests {
             Some(requests) if self.nr_in_flight < self.in_flight_max => {
                 requests.send(request).map_err(|error| error.0)?;
@@ -110,7 +111,7 @@ impl<Request: Send + 'static, Report: Send + 'static> Worker<Request, Report> {
     }
 
     /// Takes the next report, if there is one.
-    pub(super) fn poll(&mut self) -> Option<Report> {
+    pub fn poll(&mut self) -> Option<Report> {
         // Emptied first: a report that comes in between makes it readable again.
         let mut count = [0; 8];
         let _read = rustix::io::read(&self.ready, &mut count);
@@ -123,9 +124,9 @@ impl<Request: Send + 'static, Report: Send + 'static> Worker<Request, Report> {
         Some(report)
     }
 
-    /// Asks the work to end early, waits for it (for [`STOP_WAIT`] at most: a call into the kernel may hang), and returns the
-    /// reports that were left.
-    pub(super) fn stop(&mut self) -> Vec<Report> {
+    /// Asks the work to end early, waits for it (for five seconds at most: a call into the kernel may hang), and returns
+    /// the reports that were left.
+    pub fn stop(&mut self) -> Vec<Report> {
         self.stop.set();
         self.requests = None;
         if let Some(thread) = self.thread.take() {

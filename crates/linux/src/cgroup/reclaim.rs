@@ -15,15 +15,19 @@
 //! stands, so the group is squeezed for the moment between two writes of ours, not for as long as
 //! reclaim takes.
 
+use std::fs;
 use std::io;
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::{BudgetGroup, CgroupError, ControlFile, ReclaimError, UNLIMITED};
+use super::{BudgetGroup, CgroupError, ControlFile, GroupReader, ReclaimError, UNLIMITED};
 use crate::addr::PAGE_BYTES;
 use crate::sys::deadline::Deadline;
 use strata_control::GroupStats;
 
+/// Where an amount is asked for on v2.
+const RECLAIM_FILE: &str = "memory.reclaim";
 /// No single dip asks for more: against a program that pulls pages back as fast as they go, small
 /// gains can be had where large ones can't.
 const DIP_CHUNK_BYTES: u64 = 1 << 20;
@@ -46,6 +50,48 @@ enum Dip {
     Refused,
     /// Usage did not come down in time.
     TimedOut,
+}
+
+/// Whether the kernel can be asked for an amount of a group alone: on v2, where no group is below it.
+pub fn is_reclaimed_by_amount(group: &GroupReader) -> bool {
+    let has_child = |path: &Path| {
+        let entries = fs::read_dir(path).into_iter().flatten().flatten();
+        let mut kinds = entries.filter_map(|entry| entry.file_type().ok());
+        kinds.any(|kind| kind.is_dir())
+    };
+    group.path().join(RECLAIM_FILE).exists() && !has_child(group.path())
+}
+
+/// Has the kernel reclaim `bytes` of a group now, in this thread; returns the bytes it freed, which may be less.
+///
+/// # Errors
+/// [`ReclaimError::NothingReclaimable`]: back off. Or the group failed, as on v1, which has no such file.
+pub fn reclaim_from(group: &GroupReader, bytes: u64) -> Result<u64, ReclaimError> {
+    let file = group.path().join(RECLAIM_FILE);
+    let before = group.usage_bytes().unwrap_or(0);
+    let control = ControlFile::open_write(file.clone())?;
+    let result = control.write(&bytes.to_string());
+    let freed = before.saturating_sub(group.usage_bytes().unwrap_or(before));
+    outcome_v2(&result, group.path(), &file, bytes, freed)
+}
+
+fn outcome_v2(
+    result: &io::Result<()>,
+    group: &Path,
+    file: &Path,
+    bytes: u64,
+    freed: u64,
+) -> Result<u64, ReclaimError> {
+    match errno_of(result) {
+        None => Ok(freed.max(bytes)),
+        // EAGAIN: less than asked. EINTR: a signal for this thread.
+        Some(libc::EAGAIN | libc::EINTR) if freed > 0 => Ok(freed),
+        Some(libc::EAGAIN | libc::EINTR) => Err(ReclaimError::NothingReclaimable(group.to_owned())),
+        Some(errno) => {
+            let source = io::Error::from_raw_os_error(errno);
+            Err(CgroupError::io("writing", file, source).into())
+        }
+    }
 }
 
 impl BudgetGroup {
@@ -123,18 +169,7 @@ impl BudgetGroup {
             result = file.write(&bytes.to_string());
         }
         let freed = before.saturating_sub(self.usage_bytes()?);
-        match errno_of(&result) {
-            None => Ok(freed.max(bytes)),
-            // EAGAIN: less than asked. EINTR: a signal for this thread.
-            Some(libc::EAGAIN | libc::EINTR) if freed > 0 => Ok(freed),
-            Some(libc::EAGAIN | libc::EINTR) => {
-                Err(ReclaimError::NothingReclaimable(self.path.clone()))
-            }
-            Some(errno) => {
-                let source = io::Error::from_raw_os_error(errno);
-                Err(CgroupError::io("writing", &file.path, source).into())
-            }
-        }
+        outcome_v2(&result, &self.path, &file.path, bytes, freed)
     }
 
     fn reclaim_v1(&self, bytes: u64) -> Result<u64, ReclaimError> {

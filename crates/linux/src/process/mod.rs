@@ -83,6 +83,14 @@ impl MappingClass {
         }
     }
 
+    /// Whether it is the process' own memory, without a file behind it.
+    pub fn is_private_anon(self) -> bool {
+        matches!(
+            self,
+            MappingClass::Anon | MappingClass::Heap | MappingClass::Stack
+        )
+    }
+
     /// The kind of one page. A dirty page of a private file mapping is a copy, hence anon; a clean one
     /// is taken for the file's, which is wrong for a copy that was swapped in and only read since.
     pub fn kind_of_page(self, is_dirty: bool) -> strata_lru::Kind {

@@ -49,8 +49,10 @@ use crate::units::Bytes;
 
 /// What must stay available after a device's pages were read back.
 pub const SWAPOFF_MARGIN_BYTES: u64 = 128 << 20;
-/// A signal interrupts `swapoff`; it goes on where it was.
+/// A signal interrupts `swapoff`, and so does a group at its limit whose pages are in the device; it goes on where it was.
 const SWAPOFF_TRIES: u32 = 8;
+/// A group at its limit may have room after so long.
+const NO_ROOM_PAUSE: Duration = Duration::from_millis(100);
 
 /// Why a swap device can't be made, read or taken down.
 #[derive(Debug, thiserror::Error)]
@@ -300,6 +302,7 @@ fn swap_off(path: &Path) -> Result<(), SwapError> {
     let Some(area) = status::area_at(path).map_err(failed)? else {
         return Ok(());
     };
+    let mut why = io::ErrorKind::Interrupted;
     for _ in 0..SWAPOFF_TRIES {
         let available_bytes = available_memory_bytes().map_err(failed)?;
         if !fits(area.used_bytes, available_bytes) {
@@ -314,10 +317,14 @@ fn swap_off(path: &Path) -> Result<(), SwapError> {
             Err(source) if source.kind() == io::ErrorKind::Interrupted => {
                 thread::sleep(Duration::from_millis(1));
             }
+            Err(source) if source.kind() == io::ErrorKind::OutOfMemory => {
+                why = source.kind();
+                thread::sleep(NO_ROOM_PAUSE);
+            }
             Err(source) => return Err(failed(source)),
         }
     }
-    Err(failed(io::ErrorKind::Interrupted.into()))
+    Err(failed(why.into()))
 }
 
 fn fits(used_bytes: u64, available_bytes: u64) -> bool {

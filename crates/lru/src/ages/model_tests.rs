@@ -4,7 +4,6 @@ use super::steps_tests::{NR_GROUPS, NR_SPACES, Step, step};
 use super::tests::{random, set};
 use super::*;
 use proptest::prelude::*;
-use std::collections::BTreeSet;
 
 const NR_PAGES: u64 = 1200;
 
@@ -51,6 +50,8 @@ pub(super) struct Found {
     pub(super) is_accessed: bool,
     pub(super) is_anon: bool,
     pub(super) is_unseen: bool,
+    /// Holds nothing, not even where a page went.
+    pub(super) is_empty: bool,
 }
 
 /// Pages that come, go, are used and written in runs.
@@ -66,6 +67,7 @@ fn pages(seed: u64) -> Vec<Found> {
             page.is_accessed = look & 4 != 0;
             page.is_anon = look & 8 != 0;
             page.is_unseen = look & 0x70 == 0x70;
+            page.is_empty = !page.is_present && look & 0x80 != 0;
         }
     }
     pages
@@ -82,7 +84,10 @@ pub(super) fn tell(
     ledger.begin(space, mapped.iter().copied());
     for (table_no, entries) in pages.chunks(NR_ENTRIES).enumerate().take(nr_tables) {
         let (mut resident, mut accessed) = ([0; 8], [0; 8]);
-        let (mut anon, mut unseen) = ([0; 8], [0; 8]);
+        let (mut anon, mut unseen, mut empty) = ([0; 8], [0; 8], [0; 8]);
+        for (index, _) in entries.iter().enumerate().filter(|(_, p)| p.is_empty) {
+            set(&mut empty, index);
+        }
         for (index, page) in entries.iter().enumerate().filter(|(_, p)| p.is_present) {
             set(&mut resident, index);
             if page.is_accessed {
@@ -107,6 +112,7 @@ pub(super) fn tell(
                     resident,
                     accessed,
                     anon: if is_private { resident } else { anon },
+                    empty: if is_private { empty } else { [0; 8] },
                     unseen,
                 };
                 ledger.told(space, table_no as u64, &told);
@@ -164,6 +170,9 @@ struct Model {
     times_s: Vec<u64>,
     /// Group, whether anonymous, seconds away.
     returned: BTreeMap<(u16, bool, u64), u64>,
+    asked: BTreeSet<u16>,
+    /// Group, whether anonymous, seconds not accessed at the walk before.
+    went: BTreeMap<(u16, bool, u64), u64>,
 }
 
 impl Model {
@@ -174,6 +183,7 @@ impl Model {
     fn start_walk(&mut self, at_s: u64) {
         self.times_s.push(at_s);
         self.returned.clear();
+        self.went.clear();
     }
 
     fn tell(&mut self, space: u8, places: Vec<Place>, found: &[Found], nr_tables: usize) {
@@ -195,8 +205,29 @@ impl Model {
                 .unwrap();
             let is_told = of_table.iter().any(|page| page.is_present);
             if !page.is_present {
-                let stays = |page: &&Page| page.is_taken || !(is_told || is_whole);
-                if space.pages.get(&number).filter(stays).is_none() {
+                let Some(known) = space.pages.get_mut(&number) else {
+                    continue;
+                };
+                let is_freed = is_told && page.is_empty && place.home == Home::Private;
+                let may_have_gone = (is_told && !is_freed) || (is_whole && !known.is_anon);
+                if !known.is_taken && may_have_gone && self.asked.contains(&space.group) {
+                    // The walk before that one, as time is told here.
+                    let key = (
+                        space.group,
+                        known.is_anon,
+                        since_s.saturating_sub(known.at_s),
+                    );
+                    *self.went.entry(key).or_default() += 1;
+                    *known = Page {
+                        is_taken: true,
+                        is_several: false,
+                        is_unseen: false,
+                        at_s: now_s,
+                        ..*known
+                    };
+                }
+                let stays = known.is_taken && !is_freed || !(is_told || is_whole);
+                if !stays {
                     space.pages.remove(&number);
                 }
                 continue;
@@ -362,6 +393,17 @@ impl Model {
                 prop_assert_eq!(ledger.nr_taken(GroupId(group)), taken);
             }
         }
+        for (no, space) in &self.spaces {
+            let within = |run: &Run| run.space.0 == u32::from(*no) && run.idle <= window;
+            let runs = ledger.taken_within(GroupId(space.group), window);
+            let given = runs
+                .iter()
+                .filter(|run| within(run))
+                .map(|run| run.nr_pages);
+            let taken = space.pages.values().filter(|page| page.is_taken);
+            let nr_taken = taken.filter(|page| now_s - page.at_s <= window_s).count();
+            prop_assert_eq!(given.sum::<u64>(), nr_taken as u64);
+        }
         let mut returned = BTreeMap::new();
         for refault in ledger.refaults() {
             let is_anon = refault.kind == Kind::Anon;
@@ -369,6 +411,12 @@ impl Model {
             *returned.entry(key).or_default() += refault.nr_pages;
         }
         prop_assert_eq!(&returned, &self.returned);
+        let mut went = BTreeMap::new();
+        for one in ledger.went() {
+            let key = (one.group.0, one.kind == Kind::Anon, one.idle.as_secs());
+            *went.entry(key).or_default() += one.nr_pages;
+        }
+        prop_assert_eq!(&went, &self.went);
         Ok(())
     }
 
@@ -514,11 +562,15 @@ proptest! {
                         ledger.mapped_by_several(SpaceNo(space.into()), table_no, &known, &several);
                     }
                 }
-                Step::Walk(seconds, looks) => {
+                Step::Walk(seconds, looks, asked) => {
                     now_s += seconds;
                     ledger.start_walk(Duration::from_secs(now_s));
                     model.start_walk(now_s);
                     let mut told = BTreeSet::new();
+                    for group in asked {
+                        ledger.asked(GroupId(group));
+                        model.asked.insert(group);
+                    }
                     for (space, seed, without, nr_tables) in looks {
                         if told.insert(space) {
                             let (places, found) = (places(space, without), pages(seed));
@@ -526,6 +578,8 @@ proptest! {
                             model.tell(space, places, &found, nr_tables);
                         }
                     }
+                    ledger.end_walk();
+                    model.asked.clear();
                 }
                 Step::Take(group, kind, older_s, nr_pages_max, spared_nth) => {
                     let query = Query {

@@ -9,8 +9,8 @@ pub(super) const NR_GROUPS: u16 = 2;
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     /// Seconds passed; of each space how pages look (by a seed), the place that is missing, and tables told before the
-    /// walk broke off.
-    Walk(u64, Vec<(u8, u64, usize, usize)>),
+    /// walk broke off. And groups that were reclaimed from by amount before.
+    Walk(u64, Vec<(u8, u64, usize, usize)>, Vec<u16>),
     Appear(u8, u16, u8),
     Move(u8, u16),
     End(u8),
@@ -23,11 +23,13 @@ pub(super) enum Step {
 pub(super) fn step() -> impl Strategy<Value = Step> {
     let space = 0..NR_SPACES;
     let group = 0..NR_GROUPS;
+    let asked = prop::collection::vec(group.clone(), 0..2);
     let kind = prop_oneof![Just(None), Just(Some(Kind::Anon)), Just(Some(Kind::File))];
     let nr_tables = prop_oneof![4 => Just(3usize), 1 => 0usize..3];
     let look = (space.clone(), any::<u64>(), 0usize..12, nr_tables);
     prop_oneof![
-        8 => (1u64..100, prop::collection::vec(look, 0..4)).prop_map(|(s, v)| Step::Walk(s, v)),
+        8 => (1u64..100, prop::collection::vec(look, 0..4), asked)
+            .prop_map(|(s, v, a)| Step::Walk(s, v, a)),
         2 => (space.clone(), group.clone(), 0u8..2).prop_map(|(s, g, f)| Step::Appear(s, g, f)),
         1 => (space.clone(), group.clone()).prop_map(|(s, g)| Step::Move(s, g)),
         1 => space.clone().prop_map(Step::End),

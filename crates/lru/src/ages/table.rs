@@ -47,6 +47,15 @@ impl NrPages {
     }
 }
 
+impl NrPages {
+    pub(super) fn of_mut(&mut self, kind: Kind) -> &mut u64 {
+        match kind {
+            Kind::Anon => &mut self.anon,
+            Kind::File => &mut self.file,
+        }
+    }
+}
+
 impl std::ops::AddAssign for NrPages {
     fn add_assign(&mut self, other: NrPages) {
         self.anon += other.anon;
@@ -80,6 +89,9 @@ pub struct Told {
     pub accessed: Bits,
     /// Pages that are anonymous.
     pub anon: Bits,
+    /// Entries that hold neither a page nor where one went, though what left memory would be told of there: such a page
+    /// was freed.
+    pub empty: Bits,
     /// Pages whose accessed bit tells nothing, because it could not be cleared after the walk before: their age is
     /// unknown. Whether they are in `accessed` makes no difference.
     pub unseen: Bits,
@@ -110,6 +122,17 @@ impl Stamp {
     pub(super) fn index(self) -> usize {
         usize::from(self.0)
     }
+}
+
+/// What a walk shows to have become of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    /// It was taken as the first kind, and is in memory as the second; the walk before it was taken.
+    Back(Kind, Kind, u16),
+    /// It was taken, and freed since.
+    Freed(Kind),
+    /// It left memory, by our hand; the walk that last found it accessed.
+    Went(Kind, u16),
 }
 
 /// The walk that tells.
@@ -229,9 +252,14 @@ impl Table {
         self.told_in == walk
     }
 
-    /// Takes in what a walk found; `back` is told of each taken page that is there again what it was, what it is, and
-    /// its walk.
-    pub(super) fn tell(&mut self, told: &Told, now: Now, back: &mut dyn FnMut(Kind, Kind, u16)) {
+    /// Takes in what a walk found. Where `goes_by_amount`, pages that are gone and not freed were taken.
+    pub(super) fn tell(
+        &mut self,
+        told: &Told,
+        now: Now,
+        goes_by_amount: bool,
+        each: &mut dyn FnMut(Change),
+    ) {
         let (seen, accessed) = (Stamp::seen(now.number), Stamp::accessed(now.number));
         for word in 0..told.mask.len() {
             let mask = told.mask[word];
@@ -247,9 +275,23 @@ impl Table {
                 } else {
                     Kind::File
                 };
-                back(taken_as, back_as, self.stamps[index].number());
+                each(Change::Back(taken_as, back_as, self.stamps[index].number()));
             });
-            self.taken[word] &= !returned;
+            let empty = told.empty[word] & mask & !resident;
+            let freed = self.taken[word] & empty;
+            ones_of(word, freed, |index| {
+                each(Change::Freed(kind_at(&self.anon, index)));
+            });
+            let went = match goes_by_amount {
+                true => self.present[word] & mask & !resident & !empty,
+                false => 0,
+            };
+            ones_of(word, went, |index| {
+                let number = self.stamps[index].number();
+                each(Change::Went(kind_at(&self.anon, index), number));
+            });
+            self.stamp_word(word, went, seen);
+            self.taken[word] = self.taken[word] & !returned & !freed | went;
             self.several[word] &= !mask | (resident & !new);
             self.present[word] = self.present[word] & !mask | resident;
             self.anon[word] = self.anon[word] & (!mask | self.taken[word]) | anon;
@@ -294,6 +336,15 @@ impl Table {
         self.keep_present(&[0; 8]);
     }
 
+    /// Its pages of files were taken; anonymous ones would have left their place in swap.
+    pub(super) fn lose_files(&mut self, covered: &Bits, number: u16, each: &mut dyn FnMut(Change)) {
+        let went = and(&without(&self.present, &self.anon), covered);
+        ones(&went, |index| {
+            each(Change::Went(Kind::File, self.stamps[index].number()));
+        });
+        self.take(&went, number);
+    }
+
     /// Forgets what nothing maps any more; returns how much of it was taken.
     pub(super) fn forget_outside(&mut self, covered: &Bits) -> NrPages {
         let dropped = without(&self.taken, covered);
@@ -325,6 +376,13 @@ impl Table {
         self.unseen = without(&self.unseen, &going);
         insert_all(&mut self.taken, &going);
         by_kind(&going, &self.anon)
+    }
+
+    /// Calls `each` with the index of every taken page, and the walk before it was.
+    pub(super) fn taken(&self, mut each: impl FnMut(usize, u16)) {
+        ones(&self.taken, |index| {
+            each(index, self.stamps[index].number())
+        });
     }
 
     /// Taken pages of the mask.

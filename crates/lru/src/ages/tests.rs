@@ -30,6 +30,7 @@ fn tell_accessed(ledger: &mut Ledger, at: Duration, accessed: std::ops::Range<u6
         is_accessed: accessed.contains(&number),
         is_anon: true,
         is_unseen: false,
+        is_empty: false,
     };
     let pages: Vec<Found> = (0..NR_ENTRIES as u64).map(found).collect();
     ledger.start_walk(at);
@@ -151,6 +152,7 @@ fn stamps_of_what_is_there_and_of_what_was_taken_survive_the_merging_of_old_walk
             is_accessed: used.contains(&number),
             is_anon: true,
             is_unseen: false,
+            is_empty: false,
         };
         let pages: Vec<Found> = (0..nr_here).map(found).collect();
         ledger.start_walk(Duration::from_secs(now_s));

@@ -121,6 +121,7 @@ impl Memory {
                     resident: table.resident,
                     accessed: table.accessed,
                     anon: table.anon,
+                    empty: Bits::default(),
                     unseen: Bits::default(),
                 };
                 ledger.told(space, table_no, &told);

@@ -218,6 +218,7 @@ impl Play {
             group,
             keeper,
             idle,
+            nr_pages_max: u64::MAX,
         });
         let choice = guard::choose(&self.ledger, members, u64::MAX);
         for goes in &choice.goes {

@@ -100,11 +100,17 @@ impl AgedPages {
     /// To be called after each walk: looks which pages forked processes share.
     pub fn end_walk(&mut self, observer: &Observer) {
         self.families.look(observer, &mut self.ledger);
+        self.ledger.end_walk();
     }
 
     /// A space is in this group from now on, with what was taken of it.
     pub fn set_group(&mut self, space: SpaceId, group: GroupId) {
         self.ledger.moved(SpaceNo(space.0), group);
+    }
+
+    /// The kernel was asked to reclaim from a group by amount: what the next walk finds gone of it was taken.
+    pub fn asked(&mut self, group: GroupId) {
+        self.ledger.asked(group);
     }
 
     /// These pages left memory by our hand.
@@ -264,6 +270,7 @@ impl Visitor for AgedPages {
             resident: piece.resident().0,
             accessed: piece.accessed().0,
             anon: piece.anon().0,
+            empty: piece.empty().0,
             unseen: piece.unseen.0,
         };
         self.ledger

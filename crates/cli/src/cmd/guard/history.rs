@@ -1,0 +1,340 @@
+//! `strata guard history`: what a guard gave back, what came back and what it cost; and the option by which one is kept.
+//!
+//! **Owns** the options, the tables and what stands in the plot. **Does not own** the figures
+//! (`strata_host::managed::history`), nor the drawing (`strata_sim::plot`).
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use clap::{Args, ValueEnum};
+use strata_host::managed::Status;
+use strata_host::managed::history::{
+    self, Account, By, Figures, GroupSum, HISTORY_PATH, History, Question,
+};
+use strata_linux::units::Bytes;
+use strata_sim::plot::{Bars, stacked_bars};
+
+use crate::cli::{Format, parse_duration_ms};
+use crate::cmd::report_file::ReportFile;
+use crate::print;
+
+/// The place of no history.
+const NOWHERE: &str = "none";
+/// Up to so long a time is told by minute where nothing is said.
+const BY_MINUTE_MAX_MS: u64 = 3 * 3600 * 1000;
+/// Columns of the longest bar.
+const BAR_COLUMNS: u64 = 24;
+/// Groups that are told one by one.
+const GROUPS_MAX: usize = 20;
+/// Labels below a plot.
+const LABELS_MAX: usize = 6;
+
+/// What is asked of a history.
+#[derive(Debug, Args)]
+pub(super) struct HistoryArgs {
+    /// A group's path, or a pattern such as '/system.slice/*'; the whole host by default
+    group: Option<String>,
+
+    /// How long ago it begins; 14 days are kept
+    #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = since_arg, allow_hyphen_values = true)]
+    since: u64,
+
+    /// How long a time is one line; hours by default, minutes up to --since 3h. What is older than a day is kept by hour
+    #[arg(long, value_enum)]
+    by: Option<ByArg>,
+
+    /// The file in which a guard keeps it
+    #[arg(long, value_name = "PATH", default_value = HISTORY_PATH)]
+    history: PathBuf,
+
+    /// How it is printed: JSON is one object
+    #[arg(long, value_enum, default_value = "text")]
+    format: Format,
+
+    /// Also draw it as SVG
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ByArg {
+    /// A minute
+    Minute,
+    /// An hour
+    Hour,
+}
+
+/// Prints what a history says.
+pub(super) fn show(args: &HistoryArgs) -> anyhow::Result<ExitCode> {
+    let place = args.svg.clone().map(ReportFile::try_place).transpose()?;
+    let to_s = unix_s();
+    let by = match args.by {
+        Some(ByArg::Minute) => By::Minute,
+        Some(ByArg::Hour) => By::Hour,
+        None if args.since <= BY_MINUTE_MAX_MS => By::Minute,
+        None => By::Hour,
+    };
+    let question = Question {
+        from_s: to_s.saturating_sub(args.since / 1000),
+        to_s,
+        by,
+        group: args.group.as_deref(),
+    };
+    let account = history::read(&args.history, &question)?;
+    print::data(match args.format {
+        Format::Text => text(&account, print::columns()),
+        Format::Json => format!("{}\n", serde_json::to_string(&account)?),
+    })?;
+    if let Some(place) = place {
+        place.write_text(&picture(&account))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A history that a guard keeps, or none.
+#[derive(Debug)]
+pub(super) struct Keeping(Option<History>);
+
+impl Keeping {
+    /// Begins one where it was asked for, or where guards that act keep theirs.
+    pub(super) fn start(asked: Option<&Path>, is_acting: bool) -> Keeping {
+        let path = asked.or(is_acting.then_some(Path::new(HISTORY_PATH)));
+        let path = path.filter(|path| *path != Path::new(NOWHERE));
+        Keeping(path.and_then(|path| {
+            let started = History::start(path);
+            let told = |error: &std::io::Error| {
+                print::warning(&format_args!("no history is kept: {error}"))
+            };
+            started.inspect_err(told).ok()
+        }))
+    }
+
+    pub(super) fn look(&mut self, status: &Status) {
+        let news = self.0.as_mut().and_then(|of| of.look(unix_s(), status));
+        news.iter().for_each(|news| print::warning(news));
+    }
+
+    pub(super) fn end(mut self, status: &Status) {
+        self.look(status);
+        let news = self.0.map(History::end).unwrap_or_default();
+        news.iter().for_each(|news| print::warning(news));
+    }
+}
+
+fn unix_s() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}
+
+fn since_arg(text: &str) -> Result<u64, String> {
+    match parse_duration_ms(text)? {
+        ms if ms < 60_000 => Err("it must be at least 1m".to_owned()),
+        ms => Ok(ms),
+    }
+}
+
+/// For people; lines are cut at so many columns.
+fn text(account: &Account, columns: Option<usize>) -> String {
+    let slots = &account.slots;
+    let Some(last) = slots.last() else {
+        return "no guard that keeps a history has looked at that in that time\n".to_owned();
+    };
+    let sum = |of: fn(&Figures) -> u64| slots.iter().map(|slot| of(&slot.figures)).sum::<u64>();
+    let (taken, back) = (sum(|of| of.taken_bytes), sum(|of| of.came_back_bytes));
+    let mut text = format!(
+        "given back {}, of which {} came back ({:.1} %); at the end {} were away, for {} of swap and ages\n\n",
+        Bytes(taken),
+        Bytes(back),
+        100.0 * back as f64 / taken.max(1) as f64,
+        Bytes(last.figures.away_bytes),
+        Bytes(last.figures.price_bytes),
+    );
+    let mut line = |cells: [&str; 7], rest: &str| {
+        let [first, used, away, given, back, price, age] = cells;
+        let line = format!(
+            "{first:>16}  {used:>10}  {away:>10}  {given:>10}  {back:>10}  {price:>10}  {age:>7}  {rest}"
+        );
+        text.push_str(&print::cut(line.trim_end(), columns));
+        text.push('\n');
+    };
+    let heads = |first, age, rest| {
+        (
+            [
+                first,
+                "used",
+                "away",
+                "given back",
+                "came back",
+                "price",
+                age,
+            ],
+            rest,
+        )
+    };
+    let cells = |of: &Figures| {
+        [
+            of.used_lately_bytes,
+            of.away_bytes,
+            of.taken_bytes,
+            of.came_back_bytes,
+            of.price_bytes,
+        ]
+        .map(|bytes| Bytes(bytes).to_string())
+    };
+    let most = slots.iter().map(|slot| slot.figures.away_bytes).max();
+    let (titles, rest) = heads("time", "cpu", "away");
+    line(titles, rest);
+    for slot in slots {
+        let of = &slot.figures;
+        let share = u128::from(of.away_bytes) * u128::from(BAR_COLUMNS);
+        let bar = "#".repeat(share.div_ceil(u128::from(most.unwrap_or(0).max(1))) as usize);
+        let [used, away, given, back, price] = &cells(of);
+        let cpu = match of.cpu_ns {
+            0 => "-".to_owned(),
+            ns => format!("{:.1} s", ns as f64 / 1e9),
+        };
+        line([&slot.time, used, away, given, back, price, &cpu], &bar);
+    }
+    line([""; 7], "");
+    let (titles, rest) = heads("resident", "idle at", "group");
+    line(titles, rest);
+    for GroupSum { group, figures } in account.groups.iter().take(GROUPS_MAX) {
+        let [used, away, given, back, price] = &cells(figures);
+        let resident = Bytes(figures.resident_bytes).to_string();
+        let age = format!(
+            "{:?}",
+            Duration::from_secs(figures.age_anon_ms.div_ceil(1000))
+        );
+        let who = group.escape_default().to_string();
+        line([&resident, used, away, given, back, price, &age], &who);
+    }
+    let nr_more = account.groups.len().saturating_sub(GROUPS_MAX);
+    if nr_more > 0 {
+        text.push_str(&format!("{nr_more} more, of which less was away\n"));
+    }
+    text
+}
+
+/// The picture as SVG: times in which no guard ran are gaps.
+fn picture(account: &Account) -> String {
+    let slots = &account.slots;
+    let most = slots
+        .iter()
+        .map(|slot| slot.figures.away_bytes.max(slot.figures.taken_bytes))
+        .max();
+    let (unit_bytes, unit) = match most.unwrap_or(0) {
+        bytes if bytes < 8 << 20 => (1 << 10, "KiB"),
+        bytes if bytes < 16 << 30 => (1 << 20, "MiB"),
+        _ => (1 << 30, "GiB"),
+    };
+    let ends = slots
+        .first()
+        .map(|slot| slot.at_s)
+        .zip(slots.last().map(|slot| slot.at_s));
+    let nr_bars = ends.map_or(0, |(first_s, last_s)| (last_s - first_s) / account.by_s + 1);
+    let label_each = (nr_bars as usize).div_ceil(LABELS_MAX).max(1);
+    let panel = |title: &str, parts: &[&str], of: &dyn Fn(&Figures) -> Vec<u64>| {
+        let mut bars = vec![(String::new(), Vec::new()); nr_bars as usize];
+        for slot in slots {
+            let at = ((slot.at_s - slots[0].at_s) / account.by_s) as usize;
+            let label = match at % label_each {
+                // Without the year.
+                0 => slot.time.get(5..).unwrap_or_default(),
+                _ => "",
+            };
+            let parts = of(&slot.figures)
+                .into_iter()
+                .map(|bytes| bytes / unit_bytes);
+            bars[at] = (label.to_owned(), parts.collect());
+        }
+        Bars {
+            title: title.to_owned(),
+            x_name: "local time".to_owned(),
+            y_name: unit.to_owned(),
+            parts: parts.iter().map(|part| (*part).to_owned()).collect(),
+            bars,
+        }
+    };
+    stacked_bars(&[
+        panel("away", &["price", "net"], &|of| {
+            let price = of.price_bytes.min(of.away_bytes);
+            vec![price, of.away_bytes - price]
+        }),
+        panel("given back", &["given back"], &|of| vec![of.taken_bytes]),
+        panel("came back", &["came back"], &|of| vec![of.came_back_bytes]),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use strata_host::managed::history::Slot;
+
+    fn account() -> Account {
+        let figures = |away_mib: u64| Figures {
+            away_bytes: away_mib << 20,
+            taken_bytes: 4 << 20,
+            came_back_bytes: 1 << 20,
+            price_bytes: 1 << 20,
+            ..Figures::default()
+        };
+        let slot = |at_s: u64, time: &str, away_mib| Slot {
+            at_s,
+            time: time.to_owned(),
+            figures: figures(away_mib),
+        };
+        Account {
+            from_s: 0,
+            to_s: 10 * 3600,
+            by_s: 3600,
+            slots: vec![
+                slot(3600, "2026-01-01 01:00", 48),
+                slot(4 * 3600, "2026-01-01 04:00", 96),
+            ],
+            groups: vec![GroupSum {
+                group: "/a\u{1b}".to_owned(),
+                figures: figures(72),
+            }],
+        }
+    }
+
+    #[test]
+    fn a_history_is_read_at_a_glance() {
+        let text = text(&account(), None);
+        assert!(
+            text.starts_with("given back 8.0 MiB, of which 2.0 MiB came back (25.0 %)"),
+            "{text}"
+        );
+        let bar = |time: &str| {
+            let line = text
+                .lines()
+                .find(|line| line.contains(time))
+                .expect("a line");
+            line.matches('#').count()
+        };
+        assert_eq!((bar("01:00"), bar("04:00")), (12, 24));
+        assert!(text.contains("/a\\u{1b}"), "{text}");
+    }
+
+    #[test]
+    fn times_in_which_no_guard_ran_are_gaps_of_the_picture() {
+        let svg = picture(&account());
+        assert_eq!(svg.matches("<polygon").count(), 2 * (2 + 1 + 1));
+        for text in [
+            "away",
+            "given back",
+            "came back",
+            "MiB",
+            "01-01 01:00",
+            "01-01 04:00",
+        ] {
+            assert!(svg.contains(&format!(">{text}</text>")), "{text}: {svg}");
+        }
+        let none = Account {
+            slots: Vec::new(),
+            ..account()
+        };
+        assert!(picture(&none).starts_with("<svg "));
+    }
+}

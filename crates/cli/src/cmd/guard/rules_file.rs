@@ -1,0 +1,264 @@
+//! The rules file of `strata guard`: TOML in, rules out.
+//!
+//! **Owns** the keys, their units, and errors with line and column. **Does not own** what rules mean
+//! (`strata_host::managed`).
+//!
+//! **Invariants** I1: a file is taken whole or not at all; keys that nothing knows are errors.
+
+use std::ops::Range;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use serde::Deserialize;
+use strata_host::managed::{PatternError, Rule, Rules, Whom};
+use strata_linux::process::launch::User;
+use strata_linux::swap::SwapSpec;
+use strata_linux::units::parse_size;
+use toml::Spanned;
+
+use super::{MIN_AGE, SHARE_PER_MIN, min_age_arg, promise_arg};
+use crate::cli::parse_percent;
+use crate::failure::UsageError;
+
+/// Text with its place in the file.
+type Text = Spanned<String>;
+
+/// What a file says.
+#[derive(Debug)]
+pub(super) struct RulesFile {
+    pub(super) rules: Rules,
+    /// The share of all processors.
+    pub(super) cpu_share: Option<f64>,
+    pub(super) swap: Option<SwapSpec>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    cpu: Option<Text>,
+    swap: Option<Text>,
+    #[serde(default)]
+    exclude: Vec<Text>,
+    #[serde(default, rename = "rule")]
+    rules: Vec<Spanned<Entry>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    cgroup: Option<Text>,
+    unit: Option<Text>,
+    container: Option<Text>,
+    process: Option<Text>,
+    user: Option<Text>,
+    promise: Option<Text>,
+    min_age: Option<Text>,
+    memory: Option<Text>,
+    low: Option<Text>,
+}
+
+/// What is wrong, and where.
+#[derive(Debug)]
+struct Wrong {
+    at: Range<usize>,
+    why: String,
+}
+
+/// A value, or what is wrong with its text.
+fn value<T, E: ToString>(text: &Text, parse: impl Fn(&str) -> Result<T, E>) -> Result<T, Wrong> {
+    parse(text.as_ref()).map_err(|error| Wrong {
+        at: text.span(),
+        why: error.to_string(),
+    })
+}
+
+fn optional<T, E: ToString>(
+    text: Option<&Text>,
+    parse: impl Fn(&str) -> Result<T, E>,
+) -> Result<Option<T>, Wrong> {
+    text.map(|text| value(text, parse)).transpose()
+}
+
+impl RulesFile {
+    /// Reads and checks all of a file.
+    ///
+    /// # Errors
+    /// The file can't be read; or what is wrong in it, with line and column.
+    pub(super) fn read(path: &Path) -> anyhow::Result<RulesFile> {
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("reading the rules in {} failed", path.display()))?;
+        parse(&text).map_err(|wrong| {
+            let before = text.get(..wrong.at.start).unwrap_or(&text);
+            let line = before.matches('\n').count() + 1;
+            let column = before.rsplit('\n').next().unwrap_or("").chars().count() + 1;
+            UsageError(format!("{}:{line}:{column}: {}", path.display(), wrong.why)).into()
+        })
+    }
+}
+
+fn parse(text: &str) -> Result<RulesFile, Wrong> {
+    let file: File = toml::from_str(text).map_err(|error| Wrong {
+        at: error.span().unwrap_or(0..0),
+        why: error.message().to_owned(),
+    })?;
+    let mut rules = Rules::default();
+    for text in &file.exclude {
+        rules.exclude(text.as_ref()).map_err(|error| Wrong {
+            at: text.span(),
+            why: error.to_string(),
+        })?;
+    }
+    for entry in &file.rules {
+        rules.rules.push(rule(entry)?);
+    }
+    if rules.rules.is_empty() {
+        return Err(Wrong {
+            at: 0..0,
+            why: "there is no [[rule]]: nothing would be looked after".to_owned(),
+        });
+    }
+    Ok(RulesFile {
+        rules,
+        cpu_share: optional(file.cpu.as_ref(), parse_percent)?,
+        swap: optional(file.swap.as_ref(), str::parse)?,
+    })
+}
+
+fn rule(entry: &Spanned<Entry>) -> Result<Rule, Wrong> {
+    let at = entry.span();
+    let entry = entry.as_ref();
+    let parse_pattern = |of: fn(&str) -> Result<Whom, PatternError>| move |text: &str| of(text);
+    let named = [
+        optional(entry.cgroup.as_ref(), parse_pattern(Whom::cgroup))?,
+        optional(entry.unit.as_ref(), parse_pattern(Whom::unit))?,
+        optional(entry.container.as_ref(), parse_pattern(Whom::container))?,
+        optional(entry.process.as_ref(), parse_pattern(Whom::process))?,
+        optional(entry.user.as_ref(), user)?.map(Whom::User),
+    ];
+    let mut named = named.into_iter().flatten();
+    let whom = named.next().unwrap_or(Whom::Everybody);
+    if named.next().is_some() {
+        let why = "one of cgroup, unit, container, process and user says which groups a rule is for; here are several";
+        return Err(Wrong {
+            at,
+            why: why.to_owned(),
+        });
+    }
+    let parse_size = |text: &str| parse_size(text);
+    let memory_bytes = optional(entry.memory.as_ref(), parse_size)?;
+    let low_bytes = optional(entry.low.as_ref(), parse_size)?.unwrap_or(0);
+    if let (Some(memory_bytes), Some(low)) = (memory_bytes, &entry.low)
+        && low_bytes > memory_bytes
+    {
+        return Err(Wrong {
+            at: low.span(),
+            why: "low is more than memory: a group can't keep more than it may hold".to_owned(),
+        });
+    }
+    let is_none = |text: &Text| text.as_ref() == "none";
+    let promise = entry.promise.as_ref();
+    let promise_share_per_min = match promise {
+        Some(text) if is_none(text) => None,
+        None if memory_bytes.is_some() => None,
+        None => Some(SHARE_PER_MIN),
+        Some(text) => Some(value(text, promise_arg)?),
+    };
+    let min_age = optional(entry.min_age.as_ref(), min_age_arg)?;
+    Ok(Rule {
+        whom,
+        promise_share_per_min,
+        min_age: min_age.map_or(MIN_AGE, Duration::from_millis),
+        memory_bytes,
+        low_bytes,
+    })
+}
+
+fn user(name: &str) -> Result<u32, String> {
+    match User::find(name) {
+        Ok(Some(user)) => Ok(user.uid),
+        Ok(None) => Err(format!("there is no user {name:?}")),
+        Err(error) => Err(format!("looking up the user {name:?} failed: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Why a text is refused, and at which part of it.
+    fn refused(text: &str) -> (String, String) {
+        let wrong = parse(text).expect_err("a wrong text");
+        (wrong.why, text[wrong.at].to_owned())
+    }
+
+    #[test]
+    fn rules_have_the_units_that_people_write() {
+        let file = parse(
+            "cpu = '1%'\nswap = 'zram:1G'\nexclude = ['/a']\n\
+             [[rule]]\ncgroup = '/system.slice/*'\npromise = '1%/min'\nmin_age = '2m'\n\
+             [[rule]]\nunit = 'db.service'\nmemory = '4G'\nlow = '1G'\n\
+             [[rule]]\nuser = 'root'\npromise = 'none'\n[[rule]]\n",
+        );
+        let file = file.expect("rules");
+        assert_eq!(file.cpu_share, Some(0.01));
+        assert!(matches!(file.swap, Some(SwapSpec::Zram { .. })));
+        let rules = &file.rules.rules;
+        assert_eq!(rules[0].promise_share_per_min, Some(0.01));
+        assert_eq!(rules[0].min_age, Duration::from_secs(120));
+        assert_eq!(rules[1].memory_bytes, Some(4 << 30));
+        assert_eq!(rules[1].low_bytes, 1 << 30);
+        assert_eq!(rules[1].promise_share_per_min, None, "held, not promised");
+        assert_eq!(rules[2].whom, Whom::User(0));
+        assert_eq!(rules[2].promise_share_per_min, None);
+        assert_eq!(rules[3].whom, Whom::Everybody);
+        assert_eq!(rules[3].promise_share_per_min, Some(SHARE_PER_MIN));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_place() {
+        for (text, why, part) in [
+            (
+                "[[rule]]\nmemroy = '1G'",
+                "unknown field `memroy`",
+                "memroy",
+            ),
+            ("[[rule]]\nmemory = '1X'", "suffix", "'1X'"),
+            ("[[rule]]\nmemory = 5", "invalid type", "5"),
+            ("[[rule]]\npromise = '3'", "a promise is", "'3'"),
+            ("[[rule]]\nmin_age = '1s'", "at least 5 s", "'1s'"),
+            ("[[rule]]\ncgroup = 'a['", "invalid pattern", "'a['"),
+            (
+                "[[rule]]\nuser = 'nobody-of-this-name'",
+                "nobody-of-this-name",
+                "'nobody-of-this-name'",
+            ),
+            ("[[rule]]\nmemory = '1G'\nlow = '2G'", "low is more", "'2G'"),
+            ("cpu = '200%'\n[[rule]]", "a percentage", "'200%'"),
+            ("swap = 'tape'\n[[rule]]", "the kind is unknown", "'tape'"),
+            (
+                "[[rule]]\nunit = 'a'\nuser = 'root'",
+                "here are several",
+                "[[rule]]\nunit = 'a'\nuser = 'root'",
+            ),
+            ("cpu = '2%'", "there is no [[rule]]", ""),
+            ("[[rule", "", ""),
+        ] {
+            let (told, at) = refused(text);
+            assert!(told.contains(why), "{text}: {told}");
+            assert!(
+                part.is_empty() || part.starts_with(&at) || at == part,
+                "{text}: {at}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_refused_is_named_with_line_and_column() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("guard.toml");
+        std::fs::write(&path, "cpu = '2%'\n[[rule]]\nlow = 'x'\n").expect("a file");
+        let error = RulesFile::read(&path).expect_err("wrong");
+        assert!(error.to_string().contains("guard.toml:3:7: "), "{error}");
+    }
+}

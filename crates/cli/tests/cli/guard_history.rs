@@ -1,0 +1,114 @@
+//! `strata guard history` on a history that was kept, and on what is none.
+
+use crate::support;
+
+use std::fs;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::json;
+use strata_host::managed::Status;
+use strata_host::managed::history::History;
+
+use support::strata::{Finished, Strata, refused};
+
+/// A guard of one group of which so much was taken.
+fn status(taken_bytes: u64) -> Status {
+    let group = json!({
+        "group": "/app.slice/shop.service", "name": null, "resident_bytes": 100 << 20, "used_lately_bytes": 60 << 20,
+        "idle_bytes": 40 << 20, "could_give_bytes": 40 << 20, "shared_bytes": 0, "unknown_bytes": 0,
+        "away_bytes": taken_bytes, "away_anon_bytes": taken_bytes, "taken_bytes": taken_bytes, "came_back_bytes": 0,
+        "came_back_per_min_bytes": 0, "allowed_per_min_bytes": 0, "age_anon_ms": 60000, "age_file_ms": 60000,
+        "standing": "kept", "why_not_more": null,
+    });
+    let status = json!({
+        "is_acting": true, "promise_share_per_min": 0.002, "min_age_ms": 60000, "watched_ms": 0, "nr_walks": 1,
+        "cpu_ns": 0, "resident_bytes": 100 << 20, "away_bytes": taken_bytes, "price_bytes": 1 << 20,
+        "given_back_bytes": taken_bytes, "groups": [group],
+    });
+    serde_json::from_value(status).expect("a status")
+}
+
+/// Two minutes of history, up to now.
+fn keep(path: &Path) {
+    let now_s = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .expect("a time");
+    let mut history = History::start(path).expect("a thread");
+    for (ago_s, taken_mib) in [(60, 8), (0, 24)] {
+        let news = history.look(now_s.as_secs() - ago_s, &status(taken_mib << 20));
+        assert_eq!(news, None);
+    }
+    assert_eq!(history.end(), Vec::<String>::new());
+}
+
+fn ask(path: &Path, args: &[&str]) -> Finished {
+    let path = path.to_str().expect("text");
+    Strata::new(["guard", "history", "--history", path])
+        .args(args)
+        .finish()
+}
+
+#[test]
+fn what_was_kept_is_told_as_a_table_as_json_and_as_a_picture() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("history.db");
+    keep(&path);
+    let picture = folder.path().join("picture.svg");
+    let text = ask(&path, &["--svg", picture.to_str().expect("text")]);
+    let text = text.expect_success().stdout;
+    assert!(
+        text.starts_with("given back 24.0 MiB, of which 0 B came back"),
+        "{text}"
+    );
+    assert!(text.contains("/app.slice/shop.service"), "{text}");
+    let svg = fs::read_to_string(picture).expect("a picture");
+    assert!(svg.contains(">given back</text>"), "{svg}");
+    let by_minute = ["--since", "5m", "--format", "json", "app.slice/*"];
+    let account = ask(&path, &by_minute)
+        .expect_success()
+        .json_lines()
+        .remove(0);
+    let slots = account["slots"].as_array().expect("slots");
+    let taken: Vec<_> = slots
+        .iter()
+        .map(|slot| slot["taken_bytes"].as_u64())
+        .collect();
+    assert_eq!(taken, [Some(8 << 20), Some(16 << 20)], "{account:#}");
+    let other = ask(&path, &["/other"]).expect_success().stdout;
+    assert!(other.contains("no guard that keeps a history"), "{other}");
+}
+
+#[test]
+fn what_is_no_history_and_times_that_make_no_sense_are_refused_with_the_reason() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("history.db");
+    let missing = ask(&path, &[]);
+    assert_eq!(missing.code(), Some(1));
+    assert!(
+        missing.stderr.contains("there is no history at"),
+        "{}",
+        missing.stderr
+    );
+    fs::write(
+        &path,
+        "no database, but a text that is long enough".repeat(100),
+    )
+    .expect("written");
+    let garbage = ask(&path, &[]);
+    assert_eq!(garbage.code(), Some(1));
+    assert!(
+        garbage.stderr.contains("is no database"),
+        "{}",
+        garbage.stderr
+    );
+    for (option, value, why) in [
+        ("--since", "1s", "at least 1m"),
+        ("--since", "soon", "soon"),
+        ("--by", "day", "minute, hour"),
+        ("--svg", "/nowhere/at/all.svg", "No such file"),
+    ] {
+        let said = refused(&["guard", "history", option, value]);
+        assert!(said.contains(why), "{option} {value}: {said}");
+    }
+}

@@ -1,0 +1,159 @@
+//! What follows a walk of many groups: pages go, by either hand, and come back.
+//!
+//! **Owns** which hand is asked, and how much swap may be used. **Does not own** what goes of each group
+//! (`strata_control::guard`), nor how (`takes`, `by_amount`, `recalls`).
+
+use super::by_amount::{self, Hand};
+use super::group::Group;
+use super::{Managed, WhyNotMore};
+use crate::observe::{Observer, SpaceId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use strata_control::guard::{self, Goes, Member, Offer};
+use strata_linux::addr::PAGE_BYTES;
+use strata_linux::process::Process;
+use strata_linux::swap;
+use strata_lru::{GroupId, Kind};
+
+/// Free swap that is left to others, as a part of all swap: one tenth.
+const FREE_SWAP_PART: u64 = 10;
+/// Where compressed swap holds pages in more than this share of their size, nothing is gained.
+const COMPRESSED_SHARE_MAX: f64 = 0.8;
+/// Less than this in swap tells nothing of how well pages compress.
+const COMPRESSED_BYTES_MIN: u64 = 16 << 20;
+
+impl Managed {
+    /// Chooses what goes, and hands it over.
+    pub(super) fn choose(&mut self, observer: &Observer) {
+        let at = observer.elapsed();
+        let swap_room_pages = self.room_in_swap().unwrap_or(0);
+        let hand = self.config.hand;
+        let members = self.groups.iter().map(|(id, group)| Member {
+            group: *id,
+            keeper: &group.keeper,
+            idle: group.idle_pages(),
+            nr_pages_max: match group.is_promised() && hand != Hand::Amount {
+                true => group.above_low_pages(),
+                false => 0,
+            },
+        });
+        let choice = guard::choose(self.pages.ledger(), members, swap_room_pages);
+        for (id, offer) in &choice.offers {
+            self.ask_for_amount(*id, at, *offer);
+            if let Some(group) = self.groups.get_mut(id) {
+                group.judge(offer.could, offer.planned, self.no_swap);
+            }
+        }
+        self.hand_over(&choice.goes, observer);
+    }
+
+    /// Has the kernel take a part of what is idle of a group and can't be taken page by page.
+    fn ask_for_amount(&mut self, id: GroupId, at: Duration, offer: Offer) {
+        let (Some(amounts), Some(group)) = (&mut self.amounts, self.groups.get(&id)) else {
+            return;
+        };
+        if !group.is_promised() || !group.fares.may_take(at) {
+            return;
+        }
+        let exactly = |kind| match self.config.hand {
+            Hand::Amount => 0,
+            Hand::Auto | Hand::Exact => offer.could.of(kind),
+        };
+        let left = |kind| group.idle_pages().of(kind).saturating_sub(exactly(kind));
+        let anon = match self.no_swap {
+            None => left(Kind::Anon),
+            Some(_) => 0,
+        };
+        let nr_idle = left(Kind::File) + anon;
+        // What comes back is judged by the kind of which there is more.
+        let kind = match anon >= left(Kind::File) {
+            true => Kind::Anon,
+            false => Kind::File,
+        };
+        let above_low = group.above_low_pages();
+        let room = group.keeper.room(kind, offer.planned);
+        let room = room.min(above_low.saturating_sub(offer.planned.total()));
+        if let Some(nr_pages) = by_amount::step(group.reader(), nr_idle, room.min(nr_idle)) {
+            amounts.add(id, group.reader(), nr_pages);
+        }
+    }
+
+    /// Takes what groups hold beyond what they may, the oldest first; by amount what is left of that.
+    pub(super) fn hold(&mut self, observer: &Observer) {
+        let over = |group: &Group| group.over_pages().min(group.above_low_pages());
+        let over = self.groups.iter().map(|(id, group)| (*id, over(group)));
+        let over: Vec<(GroupId, u64)> = over.filter(|(_, nr_pages)| *nr_pages > 0).collect();
+        if over.is_empty() || self.takes.is_none() {
+            return;
+        }
+        let mut swap_room_pages = self.room_in_swap().unwrap_or(0);
+        let mut all = Vec::new();
+        for (id, nr_pages) in over {
+            let goes = guard::oldest(self.pages.ledger(), id, nr_pages, swap_room_pages);
+            let of = |goes: &Goes| goes.pages.nr_pages;
+            let nr_anon = goes.iter().filter(|goes| goes.kind == Kind::Anon).map(of);
+            swap_room_pages -= nr_anon.sum::<u64>();
+            let left = nr_pages - goes.iter().map(of).sum::<u64>();
+            all.extend(goes);
+            if let (Some(amounts), Some(group)) = (&mut self.amounts, self.groups.get(&id))
+                && let Some(nr_pages) = by_amount::step(group.reader(), left, left)
+            {
+                amounts.add(id, group.reader(), nr_pages);
+            }
+        }
+        self.hand_over(&all, observer);
+    }
+
+    fn hand_over(&mut self, all: &[Goes], observer: &Observer) {
+        if let Some(takes) = &mut self.takes {
+            let processes = processes_of(observer);
+            for goes in all {
+                takes.add(goes.group, goes.kind, &goes.pages.runs, &processes);
+            }
+            takes.hand_over();
+        }
+    }
+
+    /// What was taken last of those whose programs come back to it, before they ask for it page by page.
+    pub(super) fn read_back(&mut self, observer: &Observer) {
+        let Some(recalls) = &mut self.recalls else {
+            return;
+        };
+        for (id, group) in &mut self.groups {
+            if let Some(within) = group.keeper.reads_back() {
+                let runs = self.pages.ledger().taken_within(*id, within);
+                let processes = processes_of(observer);
+                let nr_pages = recalls.read_back(group.reader(), &runs, &processes);
+                tracing::debug!(group = group.name(), nr_pages, "read back");
+            }
+        }
+    }
+
+    /// Pages that may go to swap, or why none may.
+    pub(super) fn room_in_swap(&self) -> Result<u64, WhyNotMore> {
+        let total_bytes = swap::total_swap_bytes().unwrap_or(0);
+        if total_bytes == 0 {
+            return Err(WhyNotMore::NoSwap);
+        }
+        let free_bytes = swap::known_free_swap_bytes().unwrap_or(0);
+        let room_bytes = free_bytes.saturating_sub(total_bytes / FREE_SWAP_PART);
+        let away_bytes: u64 = self.groups.values().map(Group::anon_away_bytes).sum();
+        let memory_bytes = swap::memory_of_swapped(away_bytes).unwrap_or(0);
+        let is_known = away_bytes >= COMPRESSED_BYTES_MIN;
+        match room_bytes / PAGE_BYTES {
+            0 => Err(WhyNotMore::SwapIsFull),
+            _ if is_known && memory_bytes as f64 > away_bytes as f64 * COMPRESSED_SHARE_MAX => {
+                Err(WhyNotMore::DoesNotCompress)
+            }
+            nr_pages => Ok(nr_pages),
+        }
+    }
+}
+
+fn processes_of(observer: &Observer) -> BTreeMap<SpaceId, Arc<Process>> {
+    let processes = observer.processes();
+    processes
+        .map(|(space, process)| (space, Arc::clone(process)))
+        .collect()
+}

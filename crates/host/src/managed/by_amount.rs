@@ -1,0 +1,161 @@
+//! The hand that asks the kernel for an amount of a group, and leaves the choice of pages to it.
+//!
+//! It reaches what several processes map, which the exact hand can't take. It is asked for no more than the ledger says
+//! is idle, in steps, and the next walk says what went: where more than a tenth of that was in use, the hand rests for
+//! the group, twice as long each time.
+//!
+//! **Owns** the requests, and how the hand fares with each group. **Does not own** how much (`mod`), nor the thread's
+//! work (`strata_linux::actuator`).
+
+use std::collections::VecDeque;
+use std::io;
+use std::time::Duration;
+use strata_linux::actuator::ByAmount;
+use strata_linux::addr::PAGE_BYTES;
+use strata_linux::cgroup::{GroupReader, is_reclaimed_by_amount};
+use strata_lru::GroupId;
+use strata_lru::ages::Went;
+
+/// Parts in which what is idle goes: each is judged before the next.
+const NR_STEPS: u64 = 4;
+/// A step is no smaller: 2 MiB. Nor is the hand asked for less.
+const STEP_PAGES_MIN: u64 = 512;
+/// More than this share of what went, in use when it did, and the hand chooses badly.
+const USED_SHARE_MAX: f64 = 0.1;
+/// The first rest, and the longest.
+const REST: Duration = Duration::from_secs(60);
+const REST_MAX: Duration = Duration::from_secs(3600);
+
+/// Which hand takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Hand {
+    /// The exact one, and by amount what it can't take.
+    #[default]
+    Auto,
+    /// Page by page.
+    Exact,
+    /// By amount, whatever it is.
+    Amount,
+}
+
+/// How the hand fares with one group.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Fares {
+    rest_until: Duration,
+    rest: Duration,
+}
+
+impl Fares {
+    /// Whether it may be asked at `at`.
+    pub(super) fn may_take(&self, at: Duration) -> bool {
+        at >= self.rest_until
+    }
+
+    /// A walk at `at` found this gone; what was accessed within `used_within` was in use.
+    pub(super) fn judge(&mut self, at: Duration, went: &[Went], used_within: Duration) {
+        let nr_pages: u64 = went.iter().map(|one| one.nr_pages).sum();
+        let used = went.iter().filter(|one| one.idle < used_within);
+        let nr_used: u64 = used.map(|one| one.nr_pages).sum();
+        match nr_used as f64 > nr_pages as f64 * USED_SHARE_MAX {
+            true => self.rests(at),
+            false => self.rest = Duration::ZERO,
+        }
+    }
+
+    /// It rests, twice as long as the last time in a row.
+    pub(super) fn rests(&mut self, at: Duration) {
+        self.rest = (self.rest * 2).clamp(REST, REST_MAX);
+        self.rest_until = at + self.rest;
+    }
+}
+
+/// The next step for a group of which so many pages are idle, beyond the reach of the other hand; of these so many may
+/// go. `None` where it is not worth it, or the kernel can't be asked.
+pub(super) fn step(group: &GroupReader, nr_idle_pages: u64, nr_pages_max: u64) -> Option<u64> {
+    let nr_pages = (nr_idle_pages / NR_STEPS)
+        .max(STEP_PAGES_MIN)
+        .min(nr_pages_max);
+    let is_worth_it = nr_idle_pages >= STEP_PAGES_MIN && nr_pages >= STEP_PAGES_MIN;
+    (is_worth_it && is_reclaimed_by_amount(group)).then_some(nr_pages)
+}
+
+/// Requests from their choice to their end.
+#[derive(Debug)]
+pub(super) struct Amounts {
+    thread: ByAmount,
+    waiting: VecDeque<(GroupId, GroupReader, u64)>,
+    asked: Option<GroupId>,
+}
+
+impl Amounts {
+    pub(super) fn start() -> io::Result<Amounts> {
+        Ok(Amounts {
+            thread: ByAmount::start()?,
+            waiting: VecDeque::new(),
+            asked: None,
+        })
+    }
+
+    /// So many pages are to go.
+    pub(super) fn add(&mut self, group: GroupId, reader: &GroupReader, nr_pages: u64) {
+        self.waiting
+            .push_back((group, reader.clone(), nr_pages * PAGE_BYTES));
+        self.hand_over();
+    }
+
+    /// Whether the kernel is at it, or will be.
+    pub(super) fn are_under_way(&self) -> bool {
+        self.asked.is_some()
+    }
+
+    /// The group of which the kernel has taken, and whether it found anything; it gets more to do.
+    pub(super) fn collect(&mut self) -> Option<(GroupId, bool)> {
+        let outcome = self.thread.poll()?;
+        let group = self.asked.take()?;
+        self.hand_over();
+        if let Err(error) = &outcome.result {
+            tracing::debug!("{error}");
+        }
+        Some((group, outcome.result.is_ok()))
+    }
+
+    fn hand_over(&mut self) {
+        if self.asked.is_some() {
+            return;
+        }
+        if let Some((group, reader, bytes)) = self.waiting.pop_front() {
+            self.thread.try_submit(&reader, bytes);
+            self.asked = Some(group);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use strata_lru::Kind;
+
+    fn went(idle_s: u64, nr_pages: u64) -> Went {
+        Went {
+            group: GroupId(1),
+            kind: Kind::Anon,
+            idle: Duration::from_secs(idle_s),
+            nr_pages,
+        }
+    }
+
+    #[test]
+    fn a_hand_that_takes_what_is_in_use_rests_twice_as_long_each_time_in_a_row() {
+        let at = Duration::from_secs;
+        let mut fares = Fares::default();
+        fares.judge(at(10), &[went(0, 10), went(100, 90)], at(60));
+        assert!(fares.may_take(at(10)), "a tenth");
+        fares.judge(at(20), &[went(0, 11), went(100, 89)], at(60));
+        assert!(!fares.may_take(at(79)) && fares.may_take(at(80)));
+        fares.judge(at(80), &[went(59, 1)], at(60));
+        assert!(!fares.may_take(at(199)) && fares.may_take(at(200)));
+        fares.judge(at(200), &[went(60, 1)], at(60));
+        fares.judge(at(210), &[went(0, 1)], at(60));
+        assert!(fares.may_take(at(270)), "the first in a row again");
+    }
+}

@@ -1,0 +1,74 @@
+//! Pages on their way back: what was taken last of a group that broke its promise twice in a row.
+//!
+//! **Owns** the request and the room there has to be. **Does not own** when (`strata_control::promise`), nor the
+//! thread's work (`strata_linux::actuator`).
+//!
+//! **Invariants** I1: nothing is read back that the group's limits or the machine have no room for.
+
+use crate::observe::SpaceId;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use strata_linux::actuator::{Recall, RecallPages};
+use strata_linux::addr::{AddrRange, PAGE_BYTES};
+use strata_linux::cgroup::GroupReader;
+use strata_linux::process::{MachineMemory, Process};
+use strata_lru::ages::Run;
+
+/// Memory that stays free of what is read back: one part in ten.
+const ROOM_PART: u64 = 10;
+
+/// The thread that reads back.
+#[derive(Debug)]
+pub(super) struct Recalls {
+    thread: Recall,
+}
+
+impl Recalls {
+    pub(super) fn start() -> io::Result<Recalls> {
+        let used = || {
+            let memory = MachineMemory::read().ok()?;
+            Some(memory.total_bytes - memory.available_bytes)
+        };
+        let thread = Recall::start(used)?;
+        let total_bytes = MachineMemory::read()?.total_bytes;
+        thread.allow(total_bytes - total_bytes / ROOM_PART);
+        Ok(Recalls { thread })
+    }
+
+    /// Has pages of a group read back, as far as there is room. Returns how many were asked for.
+    pub(super) fn read_back(
+        &mut self,
+        group: &GroupReader,
+        runs: &[Run],
+        processes: &BTreeMap<SpaceId, Arc<Process>>,
+    ) -> u64 {
+        while self.thread.poll().is_some() {}
+        let nr_pages: u64 = runs.iter().map(|run| run.nr_pages).sum();
+        let room_bytes = group.room_bytes().unwrap_or(u64::MAX);
+        if nr_pages == 0 || nr_pages * PAGE_BYTES > room_bytes {
+            return 0;
+        }
+        let mut of_space: BTreeMap<SpaceId, Vec<AddrRange>> = BTreeMap::new();
+        for run in runs {
+            let (first, end) = (run.first_page, run.first_page + run.nr_pages);
+            let range = AddrRange::new(first * PAGE_BYTES, end * PAGE_BYTES);
+            of_space
+                .entry(SpaceId(run.space.0))
+                .or_default()
+                .push(range);
+        }
+        let pages = of_space.into_iter().filter_map(|(space, wanted)| {
+            Some(RecallPages {
+                space: space.0,
+                process: Arc::clone(processes.get(&space)?),
+                unused: Vec::new(),
+                wanted,
+            })
+        });
+        match self.thread.try_submit(pages.collect()) {
+            true => nr_pages,
+            false => 0,
+        }
+    }
+}

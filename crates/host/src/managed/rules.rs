@@ -1,0 +1,299 @@
+//! Rules: which groups are looked after, and what holds for each.
+//!
+//! ```text
+//!   the first rule that fits a group holds for it; a group that none fits is left alone
+//!   left alone whatever a rule says: groups that are excluded, that a run holds, and that the host lives by
+//!   (pid 1, sshd, Strata), unless a rule without a wildcard names them
+//! ```
+//!
+//! **Owns** rules and what they fit. **Does not own** how people write them (the command line), nor what follows.
+
+use crate::observe::programs::Label;
+use glob::Pattern;
+use std::time::Duration;
+use strata_control::promise::walk_interval;
+
+/// A pattern that can't be understood.
+#[derive(Debug, thiserror::Error)]
+#[error("invalid pattern {text:?}: {source}; for example {example}")]
+pub struct PatternError {
+    text: String,
+    source: glob::PatternError,
+    example: &'static str,
+}
+
+/// Which groups a rule is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Whom {
+    /// All.
+    Everybody,
+    /// Whose path below the mount fits.
+    Cgroup(Pattern),
+    /// In whose systemd unit they are.
+    Unit(Pattern),
+    /// In whose container they are.
+    Container(Pattern),
+    /// In which a process of this name runs.
+    Process(Pattern),
+    /// In which a process of this user runs.
+    User(u32),
+}
+
+impl Whom {
+    /// Groups by path, with or without a slash before it.
+    ///
+    /// # Errors
+    /// [`PatternError`].
+    pub fn cgroup(text: &str) -> Result<Whom, PatternError> {
+        path_pattern(text).map(Whom::Cgroup)
+    }
+
+    /// Groups by the unit that they are.
+    ///
+    /// # Errors
+    /// [`PatternError`].
+    pub fn unit(text: &str) -> Result<Whom, PatternError> {
+        pattern(text, text, "redis*.service").map(Whom::Unit)
+    }
+
+    /// Groups by the container that they are.
+    ///
+    /// # Errors
+    /// [`PatternError`].
+    pub fn container(text: &str) -> Result<Whom, PatternError> {
+        pattern(text, text, "web-*").map(Whom::Container)
+    }
+
+    /// Groups by a process in them.
+    ///
+    /// # Errors
+    /// [`PatternError`].
+    pub fn process(text: &str) -> Result<Whom, PatternError> {
+        pattern(text, text, "java").map(Whom::Process)
+    }
+
+    /// Whether it has no wildcard.
+    fn is_by_name(&self) -> bool {
+        let has_none = |pattern: &Pattern| !pattern.as_str().contains(['*', '?', '[']);
+        match self {
+            Whom::Cgroup(pattern)
+            | Whom::Unit(pattern)
+            | Whom::Container(pattern)
+            | Whom::Process(pattern) => has_none(pattern),
+            Whom::Everybody | Whom::User(_) => false,
+        }
+    }
+
+    fn fits(&self, group: &Candidate<'_>) -> bool {
+        let label = || Label::of(group.path);
+        match self {
+            Whom::Everybody => true,
+            Whom::Cgroup(pattern) => pattern.matches(group.path),
+            Whom::Unit(pattern) => label().unit.is_some_and(|unit| pattern.matches(&unit)),
+            Whom::Container(pattern) => {
+                let container = label().container;
+                container.is_some_and(|name| pattern.matches(&name))
+            }
+            Whom::Process(pattern) => group.members().any(|(name, _)| pattern.matches(&name)),
+            Whom::User(user) => group.members().any(|(_, owner)| owner == *user),
+        }
+    }
+}
+
+/// What holds for the groups that it fits.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rule {
+    /// Which groups.
+    pub whom: Whom,
+    /// The share of the footprint that may come back within a minute; `None`: nothing is taken for being idle.
+    pub promise_share_per_min: Option<f64>,
+    /// Memory is never idle that was accessed within so long.
+    pub min_age: Duration,
+    /// What a group may hold: what it holds beyond is taken, the oldest first, promise or not.
+    pub memory_bytes: Option<u64>,
+    /// What is left to a group in any case.
+    pub low_bytes: u64,
+}
+
+/// All rules.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rules {
+    /// In order: the first that fits holds.
+    pub rules: Vec<Rule>,
+    /// Groups that are left alone.
+    pub exclude: Vec<Pattern>,
+}
+
+/// A group that rules are asked about.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Candidate<'a> {
+    pub(super) path: &'a str,
+    pub(super) pids: &'a [i32],
+}
+
+impl Candidate<'_> {
+    /// Names and owners of its processes.
+    fn members(&self) -> impl Iterator<Item = (String, u32)> {
+        self.pids.iter().filter_map(|pid| {
+            let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+            let owner = std::fs::metadata(format!("/proc/{pid}")).ok()?;
+            let owner = std::os::unix::fs::MetadataExt::uid(&owner);
+            Some((name.trim_end().to_owned(), owner))
+        })
+    }
+
+    /// Whether the host lives by it.
+    fn is_vital(&self) -> bool {
+        let own = std::process::id();
+        let is_own = |pid: &i32| *pid == 1 || u32::try_from(*pid) == Ok(own);
+        self.pids.iter().any(is_own) || self.members().any(|(name, _)| name == "sshd")
+    }
+}
+
+impl Rules {
+    /// One rule for groups by patterns of their paths, or for all without any.
+    ///
+    /// # Errors
+    /// [`PatternError`].
+    pub fn for_cgroups(patterns: &[String], rule: &Rule) -> Result<Rules, PatternError> {
+        let mut whom: Vec<Whom> = Vec::new();
+        for text in patterns {
+            whom.push(Whom::cgroup(text)?);
+        }
+        if whom.is_empty() {
+            whom.push(Whom::Everybody);
+        }
+        let of = |whom| Rule {
+            whom,
+            ..rule.clone()
+        };
+        Ok(Rules {
+            rules: whom.into_iter().map(of).collect(),
+            exclude: Vec::new(),
+        })
+    }
+
+    /// Leaves groups alone by their path.
+    ///
+    /// # Errors
+    /// [`PatternError`].
+    pub fn exclude(&mut self, text: &str) -> Result<(), PatternError> {
+        self.exclude.push(path_pattern(text)?);
+        Ok(())
+    }
+
+    /// The rule that holds for a group.
+    pub(super) fn of(&self, group: &Candidate<'_>) -> Option<&Rule> {
+        if self.exclude.iter().any(|one| one.matches(group.path)) {
+            return None;
+        }
+        let rule = self.rules.iter().find(|rule| rule.whom.fits(group))?;
+        (rule.whom.is_by_name() || !group.is_vital()).then_some(rule)
+    }
+
+    /// Time between two walks where they cost little.
+    pub(super) fn walk_interval(&self) -> Duration {
+        walk_interval(self.min_age())
+    }
+
+    /// The least age that any rule has: walks have to tell that apart.
+    pub(super) fn min_age(&self) -> Duration {
+        let ages = self.rules.iter().map(|rule| rule.min_age);
+        ages.min().unwrap_or(Duration::from_secs(60))
+    }
+}
+
+fn path_pattern(text: &str) -> Result<Pattern, PatternError> {
+    let path = format!("/{}", text.trim_start_matches('/'));
+    pattern(text, &path, "/system.slice/*")
+}
+
+fn pattern(text: &str, pattern: &str, example: &'static str) -> Result<Pattern, PatternError> {
+    Pattern::new(pattern).map_err(|source| PatternError {
+        text: text.to_owned(),
+        source,
+        example,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(whom: Whom) -> Rule {
+        Rule {
+            whom,
+            promise_share_per_min: Some(0.002),
+            min_age: Duration::from_secs(60),
+            memory_bytes: None,
+            low_bytes: 0,
+        }
+    }
+
+    fn candidate(path: &str) -> Candidate<'_> {
+        Candidate { path, pids: &[] }
+    }
+
+    #[test]
+    fn a_pattern_means_a_path_below_the_mount_with_or_without_a_slash() {
+        for text in ["/system.slice/*", "system.slice/*"] {
+            let rules = Rules::for_cgroups(&[text.to_owned()], &rule(Whom::Everybody));
+            let rules = rules.expect("a pattern");
+            let fits = |path| rules.of(&candidate(path)).is_some();
+            assert!(fits("/system.slice/redis.service"));
+            assert!(!fits("/user.slice/redis.service"));
+        }
+        let error = Whom::cgroup("a[").expect_err("no pattern");
+        assert!(error.to_string().contains("\"a[\""), "{error}");
+    }
+
+    #[test]
+    fn the_first_rule_that_fits_holds_and_what_is_excluded_is_left_alone() {
+        let unit = rule(Whom::unit("redis*.service").expect("a pattern"));
+        let container = rule(Whom::container("web*").expect("a pattern"));
+        let mut rules = Rules {
+            rules: vec![unit.clone(), container.clone(), rule(Whom::Everybody)],
+            exclude: Vec::new(),
+        };
+        rules
+            .exclude("/system.slice/redis-2.service")
+            .expect("a pattern");
+        let of = |path| rules.of(&candidate(path)).map(|rule| rule.whom.clone());
+        assert_eq!(of("/system.slice/redis-1.service"), Some(unit.whom));
+        assert_eq!(of("/system.slice/redis-2.service"), None);
+        assert_eq!(of("/lxc.payload.web1"), Some(container.whom));
+        assert_eq!(of("/else"), Some(Whom::Everybody));
+    }
+
+    #[test]
+    fn what_a_host_lives_by_is_left_alone_unless_a_rule_names_it() {
+        let vital = Candidate {
+            path: "/init.scope",
+            pids: &[1],
+        };
+        let holds = |whom| {
+            let rules = Rules {
+                rules: vec![rule(whom)],
+                exclude: Vec::new(),
+            };
+            rules.of(&vital).is_some()
+        };
+        assert!(!holds(Whom::Everybody));
+        assert!(!holds(Whom::cgroup("/init*").expect("a pattern")));
+        assert!(holds(Whom::cgroup("/init.scope").expect("a pattern")));
+    }
+
+    #[test]
+    fn groups_are_found_by_a_process_in_them_and_by_its_user() {
+        let own = [i32::try_from(std::process::id()).expect("a pid")];
+        let group = Candidate {
+            path: "/a",
+            pids: &own,
+        };
+        let (name, user) = group.members().next().expect("this process");
+        assert!(Whom::process(&name).expect("a pattern").fits(&group));
+        assert!(!Whom::process("x").expect("a pattern").fits(&group));
+        assert!(Whom::User(user).fits(&group));
+        assert!(!Whom::User(user + 1).fits(&group));
+    }
+}

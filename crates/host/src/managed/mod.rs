@@ -163,6 +163,7 @@ impl Managed {
         if let Some(takes) = &mut self.takes {
             for went in takes.collect() {
                 self.pages.taken(&went.runs);
+                self.pages.stayed(&went.stayed);
                 if let Some(group) = self.groups.get_mut(&went.group) {
                     group.took(went.kind, went.nr_pages);
                 }
@@ -192,6 +193,7 @@ impl Managed {
         if let Some(mut takes) = self.takes.take() {
             for went in takes.stop() {
                 self.pages.taken(&went.runs);
+                self.pages.stayed(&went.stayed);
                 if let Some(group) = self.groups.get_mut(&went.group) {
                     group.took(went.kind, went.nr_pages);
                 }

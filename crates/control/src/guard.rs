@@ -30,6 +30,8 @@ pub struct Member<'a> {
     pub keeper: &'a Keeper,
     /// What of it counts as idle, as [`idle`] tells.
     pub idle: NrPages,
+    /// What went since the walk.
+    pub went: NrPages,
     /// The most that may go, whatever the promise has room for.
     pub nr_pages_max: u64,
 }
@@ -99,7 +101,9 @@ pub fn choose<'a>(
                 continue;
             }
             let left = member.nr_pages_max.saturating_sub(offer.planned.total());
-            let room = member.keeper.room(kind, offer.planned).min(left);
+            let mut spent = member.went;
+            spent += offer.planned;
+            let room = member.keeper.room(kind, spent).min(left);
             let pages = ledger.candidates(&Query {
                 group: member.group,
                 kind: Some(kind),
@@ -245,6 +249,7 @@ mod tests {
             group: GroupId(number),
             keeper: &keeper,
             idle: idle(&keeper, |age| ages[usize::from(number)].idle_for(age)),
+            went: NrPages::default(),
             nr_pages_max: if number == 1 { 500 } else { u64::MAX },
         };
         let choice = choose(&ledger, [0, 1].map(member), 600);

@@ -24,8 +24,8 @@ const COMPRESSED_SHARE_MAX: f64 = 0.8;
 const COMPRESSED_BYTES_MIN: u64 = 16 << 20;
 
 impl Managed {
-    /// Chooses what goes, and hands it over.
-    pub(super) fn choose(&mut self, observer: &Observer) {
+    /// Chooses what goes, and hands it over; `again` where that follows no walk.
+    pub(super) fn choose(&mut self, observer: &Observer, again: bool) {
         let at = observer.elapsed();
         let swap_room_pages = self.room_in_swap().unwrap_or(0);
         let hand = self.config.hand;
@@ -33,6 +33,7 @@ impl Managed {
             group: *id,
             keeper: &group.keeper,
             idle: group.idle_pages(),
+            went: group.went_pages(),
             nr_pages_max: match group.is_promised() && hand != Hand::Amount {
                 true => group.above_low_pages(),
                 false => 0,
@@ -40,7 +41,9 @@ impl Managed {
         });
         let choice = guard::choose(self.pages.ledger(), members, swap_room_pages);
         for (id, offer) in &choice.offers {
-            self.ask_for_amount(*id, at, *offer);
+            if !again {
+                self.ask_for_amount(*id, at, *offer);
+            }
             if let Some(group) = self.groups.get_mut(id) {
                 group.judge(offer.could, offer.planned, self.no_swap);
             }
@@ -72,7 +75,9 @@ impl Managed {
             false => Kind::File,
         };
         let above_low = group.above_low_pages();
-        let room = group.keeper.room(kind, offer.planned);
+        let mut spent = group.went_pages();
+        spent += offer.planned;
+        let room = group.keeper.room(kind, spent);
         let room = room.min(above_low.saturating_sub(offer.planned.total()));
         if let Some(nr_pages) = by_amount::step(group.reader(), nr_idle, room.min(nr_idle)) {
             amounts.add(id, group.reader(), nr_pages);

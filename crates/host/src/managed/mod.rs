@@ -49,7 +49,7 @@ use strata_control::guard;
 use strata_linux::access::{self, AccessChoice, AccessError};
 use strata_linux::actuator::Pageout;
 use strata_lru::GroupId;
-use takes::Takes;
+use takes::{Takes, Went};
 
 /// What is asked of a guard.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -84,6 +84,8 @@ pub struct Managed {
     pages: AgedPages,
     /// `None` where nothing is taken.
     takes: Option<Takes>,
+    /// Pages did not go that were chosen after the last walk.
+    has_refused: bool,
     /// What the kernel takes by amount; `None` where it is not asked.
     amounts: Option<Amounts>,
     /// Pages that are read back.
@@ -122,6 +124,7 @@ impl Managed {
             rules,
             pages: AgedPages::new(),
             takes,
+            has_refused: false,
             amounts,
             recalls,
             groups: BTreeMap::new(),
@@ -160,17 +163,20 @@ impl Managed {
                 return false;
             }
         }
-        if let Some(takes) = &mut self.takes {
-            for went in takes.collect() {
-                self.pages.taken(&went.runs);
-                self.pages.stayed(&went.stayed);
-                if let Some(group) = self.groups.get_mut(&went.group) {
-                    group.took(went.kind, went.nr_pages);
-                }
-            }
-            if takes.are_under_way() {
-                return false;
-            }
+        let (went, are_under_way) = match &mut self.takes {
+            Some(takes) => (takes.collect(), takes.are_under_way()),
+            None => (Vec::new(), false),
+        };
+        self.enter(&went);
+        if are_under_way {
+            return false;
+        }
+        if std::mem::take(&mut self.has_refused) {
+            // What can't go leaves its place to what can.
+            self.choose(observer, true);
+        }
+        if self.takes.as_ref().is_some_and(Takes::are_under_way) {
+            return false;
         }
         if observer.elapsed() < self.next_walk {
             self.hold(observer);
@@ -190,29 +196,35 @@ impl Managed {
 
     /// Ends the thread; what it has taken is counted.
     pub fn stop(&mut self) {
-        if let Some(mut takes) = self.takes.take() {
-            for went in takes.stop() {
-                self.pages.taken(&went.runs);
-                self.pages.stayed(&went.stayed);
-                if let Some(group) = self.groups.get_mut(&went.group) {
-                    group.took(went.kind, went.nr_pages);
-                }
+        let went = self.takes.take().map(|mut takes| takes.stop());
+        self.enter(&went.unwrap_or_default());
+    }
+
+    fn enter(&mut self, all: &[Went]) {
+        for went in all {
+            self.pages.taken(&went.runs);
+            self.pages.stayed(&went.stayed);
+            self.has_refused |= !went.stayed.is_empty();
+            if let Some(group) = self.groups.get_mut(&went.group) {
+                group.took(went.kind, went.nr_pages);
             }
         }
     }
 
     /// What stands now.
     pub fn status(&self) -> Status {
-        Status::of(
+        let mut status = Status::of(
             self.config.is_acting,
             self.rules.min_age(),
             self.pages.ledger().watched(),
             self.nr_walks,
             overhead::cpu_ns() - self.cpu_ns_at_start,
             self.pages.footprint_bytes(),
-            self.shortage.as_ref().map_or(0, Shortage::dropped_bytes),
             self.groups.values().map(Group::status).collect(),
-        )
+        );
+        let dropped = self.shortage.as_ref().map(Shortage::dropped_bytes);
+        status.dropped_cache_bytes = dropped.unwrap_or(0);
+        status
     }
 
     /// What went wrong with processes in the last walk.
@@ -240,7 +252,7 @@ impl Managed {
         self.look_at_promises(at);
         self.read_back(observer);
         self.no_swap = self.room_in_swap().err();
-        self.choose(observer);
+        self.choose(observer, false);
         self.pace(observer.elapsed(), cpu_ns);
     }
 

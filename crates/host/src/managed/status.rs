@@ -157,7 +157,6 @@ impl Status {
         nr_walks: u64,
         cpu_ns: u64,
         ledger_bytes: u64,
-        dropped_cache_bytes: u64,
         mut groups: Vec<GroupStatus>,
     ) -> Status {
         groups.sort_by(|a, b| {
@@ -176,7 +175,7 @@ impl Status {
             cpu_ns,
             resident_bytes: sum(|group| group.resident_bytes),
             away_bytes,
-            dropped_cache_bytes,
+            dropped_cache_bytes: 0,
             price_bytes,
             given_back_bytes: away_bytes.saturating_sub(price_bytes),
             groups,

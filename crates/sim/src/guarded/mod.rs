@@ -223,6 +223,7 @@ impl Play {
             group,
             keeper,
             idle,
+            went: strata_lru::ages::NrPages::default(),
             nr_pages_max: u64::MAX,
         });
         let choice = guard::choose(&self.ledger, members, u64::MAX);

@@ -44,7 +44,7 @@ pub(super) fn status(cpu_ns: u64, groups: &[(&str, u64, u64)]) -> Status {
     };
     let min_age = Duration::from_secs(60);
     let groups = groups.iter().map(group).collect();
-    Status::of(true, min_age, Duration::ZERO, 1, cpu_ns, 100, 0, groups)
+    Status::of(true, min_age, Duration::ZERO, 1, cpu_ns, 100, groups)
 }
 
 fn place() -> (tempfile::TempDir, PathBuf) {

@@ -1,12 +1,14 @@
 //! `strata guard`: a whole host gives back what nobody uses, within a promise.
 //!
 //! **Owns** the options, the pace of looks and the table. **Does not own** the rules file (`rules_file`), who is looked
-//! after and what is taken (`strata_host::managed`), nor what was (`history`).
+//! after and what is taken (`strata_host::managed`), what was (`history`), nor what other programs are told (`service`).
 
 mod history;
 mod rules_file;
+mod service;
 
 use std::io::{IsTerminal, stdout};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -20,14 +22,19 @@ use strata_host::managed::{
     GroupStatus, Hand, House, Managed, ManagedConfig, Rule, Rules, Status, Whom, WhyNotMore,
 };
 use strata_host::observe::{Attention, Turn, Who, attend};
+use strata_host::remote::MetricsConfig;
 use strata_linux::swap::SwapSpec;
 use strata_linux::units::Bytes;
 
-use crate::cli::{AccessArg, Format, parse_duration_ms, parse_percent, refuse_option};
+use crate::cli::{
+    AccessArg, Format, loopback_arg, parse_duration_ms, parse_percent, refuse_option,
+};
+use crate::cmd::report_file;
 use crate::cmd::run::swap_arg;
 use crate::failure::UsageError;
 use crate::print;
 use rules_file::RulesFile;
+use service::Service;
 
 /// Shorter ages say more of walks than of programs.
 const MIN_AGE_MS: u64 = 5_000;
@@ -73,6 +80,9 @@ EXAMPLES
   Only some groups, and what was not used for ten minutes:
       strata guard --promise 0.2%/min --cgroup '/system.slice/*' --min-age 10m
 
+  Read back in what is in the swap of a guard that has ended, and take it down:
+      strata guard --release
+
   Each group by its own rule; SIGHUP has the file read again:
       strata guard --config /etc/strata/guard.toml")]
 #[command(args_conflicts_with_subcommands = true)]
@@ -105,9 +115,17 @@ pub(crate) struct GuardArgs {
 
     /// Where anonymous memory goes: existing, zram:SIZE, zram:SIZE,ALGORITHM, file:PATH:SIZE, zswap:PATH:SIZE
     ///
-    /// What is made is taken down at the end, which reads back in what is there. [default: existing, or what the rules say]
+    /// What is made stays in use when the guard ends, however it ends, and the next guard takes it over; --release takes it down.
+    /// [default: existing, or what the rules say]
     #[arg(long, value_name = "SWAP", value_parser = swap_arg, allow_hyphen_values = true)]
     swap: Option<SwapSpec>,
+
+    /// At the end, read back in what is in the swap that was made, and take it down; without --promise or --config, do so with
+    /// what a guard has left that has ended
+    ///
+    /// Swap that holds more than fits into memory stays in use, which is said.
+    #[arg(long, conflicts_with = "dry_run")]
+    release: bool,
 
     /// Decide all, and do nothing
     #[arg(long)]
@@ -132,6 +150,14 @@ pub(crate) struct GuardArgs {
     /// Where the history is kept, or none; by default /var/lib/strata/history.db where memory is taken, else none
     #[arg(long, value_name = "PATH")]
     history: Option<PathBuf>,
+
+    /// Answer Prometheus scrapes on this loopback address, for example 127.0.0.1:9466; port 0 takes any free port and says which
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = loopback_arg, allow_hyphen_values = true)]
+    metrics: Option<SocketAddr>,
+
+    /// Write the metrics to this file every 15 s, for node_exporter's textfile collector
+    #[arg(long, value_name = "FILE")]
+    metrics_textfile: Option<PathBuf>,
 
     /// How it is printed: text is a table, again at each walk on a terminal and once at the end elsewhere; JSON is one
     /// object a line, at each walk
@@ -201,7 +227,11 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
         print::data(format!("nothing is wrong: {nr_rules} rule{plural}\n"))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let is_acting = (args.promise.is_some() || args.config.is_some()) && !args.dry_run;
+    let is_asked_to_act = args.promise.is_some() || args.config.is_some();
+    if args.release && !is_asked_to_act {
+        return release_left();
+    }
+    let is_acting = is_asked_to_act && !args.dry_run;
     let config = ManagedConfig {
         is_acting,
         hand: args.hand.into(),
@@ -224,11 +254,22 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
         signal_hook::flag::register(SIGHUP, Arc::clone(&reload))
             .context("installing the handler of SIGHUP failed")?;
     }
+    let mut service = Service::start(&MetricsConfig {
+        address: args.metrics,
+        textfile: (args.metrics_textfile.clone())
+            .map(report_file::try_regular)
+            .transpose()?,
+    })?;
     let mut managed = Managed::start(config, asked.rules)?;
-    let mut house = match config.is_acting {
+    let house = match config.is_acting {
         true => Some(House::prepare(&swap)?),
         false => None,
     };
+    if let Some(swap) = house.as_ref().and_then(House::taken_over) {
+        print::note(&format!(
+            "the swap of the guard before is taken over: {swap}"
+        ));
+    }
     let mut history = history::Keeping::start(history.as_deref(), is_acting);
     let mut told = Ok(());
     let who = match &args.config {
@@ -241,9 +282,6 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
         TICK,
         args.length.map(Duration::from_millis),
         &mut |observer, turn| {
-            if let Some(news) = house.as_mut().and_then(House::tend) {
-                print::warning(&news);
-            }
             if let Some(path) = args
                 .config
                 .as_ref()
@@ -257,30 +295,50 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
                 }
                 let status = managed.status();
                 house.iter().for_each(|house| house.leave(&status));
+                service.walked(&status);
                 history.look(&status);
                 told = tell(&status, args.format);
             }
+            service.turn();
             match (&told, turn) {
                 (Ok(()), Turn::Next) => Attention::GoOn,
                 _ => Attention::Enough,
             }
         },
     );
+    service.end();
     managed.stop();
     let status = managed.status();
     if let Some(house) = house {
-        if status.away_bytes > 0 && swap != SwapSpec::Existing {
-            print::note(&"reading back in what is in the swap that was made");
-        }
-        for left in house.end() {
-            print::warning(&left);
-        }
+        end(house, args.release);
     }
     history.end(&status);
     attended?;
     told?;
     if args.format == Format::Text && !stdout().is_terminal() {
         print::data(table(&status, print::columns()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Ends what a guard has changed.
+fn end(house: House, is_released: bool) {
+    if is_released {
+        if let Err(error) = house.release() {
+            print::warning(&error);
+        }
+    } else if let Some(swap) = house.leave_swap() {
+        print::note(&format!(
+            "the swap stays in use: {swap}; the next guard takes it over, strata guard --release takes it down"
+        ));
+    }
+}
+
+/// Takes down the swap of a guard that has ended.
+fn release_left() -> anyhow::Result<ExitCode> {
+    match House::release_left()? {
+        Some(path) => print::note(&format!("the swap {} is taken down", path.display())),
+        None => print::note(&"no guard has left swap in use"),
     }
     Ok(ExitCode::SUCCESS)
 }

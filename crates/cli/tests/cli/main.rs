@@ -15,6 +15,7 @@ mod docs;
 mod files;
 mod guard_history;
 mod max_memory;
+mod packaging;
 mod plan;
 mod progress;
 mod report_schema;

@@ -2,16 +2,20 @@
 
 use crate::support;
 
+use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::Value;
 
+use strata_linux::swap::{SwapArea, swap_areas};
 use support::leaks::{Guard, run_dir};
 use support::live::{Live, TestGroup, memory_mount, wait_until};
 use support::programs::Touch;
-use support::strata::{Strata, patience};
+use support::prometheus::{check, promtool, scrape, value};
+use support::strata::{Finished, Strata, patience};
 
 const MIB: u64 = 1 << 20;
 /// How long something may take that a guard has to learn first.
@@ -57,11 +61,31 @@ fn guard(options: &[&str]) -> Strata {
         .args(options)
 }
 
-const ACTING: [&str; 4] = ["--promise", "100%/min", "--swap", "zram:1G"];
+/// The swap that is made is taken down at the end.
+const ACTING: [&str; 5] = ["--promise", "100%/min", "--swap", "zram:1G", "--release"];
+/// The swap that is made stays, as it does by default.
+const KEEPING: [&str; 4] = ["--promise", "100%/min", "--swap", "zram:1G"];
 
 /// What a guard keeps as long as there is anything to undo.
 fn state() -> PathBuf {
     run_dir().join("guard")
+}
+
+/// The swap in use that the guard's state names.
+fn own_swap() -> Option<SwapArea> {
+    let text = std::fs::read(state().join("state.json")).ok()?;
+    let state: Value = serde_json::from_slice(&text).expect("JSON");
+    let recorded = state["undo"].as_array()?.first()?["path"]
+        .as_str()?
+        .to_owned();
+    let areas = swap_areas().expect("read");
+    areas
+        .into_iter()
+        .find(|area| area.path.as_os_str() == recorded.as_str())
+}
+
+fn release() -> Finished {
+    Strata::new(["guard", "--release"]).finish()
 }
 
 /// The group as a line tells of it; null where it does not.
@@ -164,8 +188,7 @@ fn a_group_whose_idle_memory_comes_back_is_left_alone_and_its_age_rises() {
         "20%/min",
         "--swap",
         "zram:1G",
-        "--history",
-        "none",
+        "--release",
     ]));
     let name = idler.name();
     wait_for(&live, "most to go", |status| {
@@ -186,7 +209,7 @@ fn a_group_whose_idle_memory_comes_back_is_left_alone_and_its_age_rises() {
 }
 
 #[test]
-fn a_killed_guard_leaves_nothing_and_a_second_one_is_refused() {
+fn a_killed_guard_leaves_its_swap_which_the_next_takes_over_and_a_second_one_is_refused() {
     needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
     let _guard = Guard::new();
     let idler = Idler::start("killed");
@@ -208,12 +231,128 @@ fn a_killed_guard_leaves_nothing_and_a_second_one_is_refused() {
         "{}",
         second.stderr
     );
+    let busy = release();
+    assert_eq!(busy.code(), Some(1), "{}", busy.stdout);
     live.signal(Signal::KILL);
-    wait_until("the keeper to take the swap down", || !state().exists());
+    drop(live);
+    let swap = own_swap().expect("it stays in use");
+    assert!(swap.used_bytes > 0, "{swap:?}");
     let asked = Strata::new(["guard", "status"]).finish();
     assert_eq!(asked.code(), Some(1), "{}", asked.stdout);
     assert!(asked.stderr.contains("no guard"), "{}", asked.stderr);
+    // A run that starts cleans up after others, and leaves this alone.
+    let run = Strata::new(["run", "--memory", "64M", "--quiet", "--", "true"]).finish();
+    run.expect_success();
+    assert_eq!(own_swap().map(|swap| swap.path), Some(swap.path.clone()));
+    let another = guard(&["--promise", "100%/min", "--swap", "file:/tmp/none:8M"]).finish();
+    assert_eq!(another.code(), Some(1), "{}", another.stdout);
+    assert!(another.stderr.contains("--release"), "{}", another.stderr);
+    let next = Live::start(&guard(&KEEPING));
+    next.wait_for_stderr("is taken over");
+    assert_eq!(own_swap().map(|swap| swap.path), Some(swap.path.clone()));
+    next.signal(Signal::TERM);
+    next.wait_for_stderr("stays in use");
+    let mut next = next;
+    assert_eq!(next.end().code(), Some(0), "{}", next.stderr());
+    assert_eq!(own_swap().map(|swap| swap.path), Some(swap.path));
+    let released = release().expect_success();
+    assert!(
+        released.stderr.contains("taken down"),
+        "{}",
+        released.stderr
+    );
+    assert!(!state().exists() && own_swap().is_none());
+    let again = release().expect_success();
+    assert!(again.stderr.contains("no guard"), "{}", again.stderr);
     idler.end();
+}
+
+/// Kills guards at random moments, and looks at what is left: one swap device at most, which the next one takes over.
+fn kill_at_random(nr_kills: u64) {
+    let _guard = Guard::new();
+    let idler = Idler::start("kills");
+    let mut random = u64::from(std::process::id()) | 1;
+    let mut nr_taken_over = 0;
+    for nr in 0..nr_kills {
+        let before = own_swap();
+        let live = Live::start(&guard(&KEEPING));
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        thread::sleep(Duration::from_millis(random % 1500));
+        live.signal(Signal::KILL);
+        nr_taken_over += u64::from(live.stderr().contains("is taken over"));
+        drop(live);
+        let after = own_swap();
+        assert!(after.is_some() || before.is_none(), "kill {nr}: it went");
+        if let (Some(before), Some(after)) = (before, after) {
+            assert_eq!(before.path, after.path, "kill {nr}");
+        }
+    }
+    assert!(
+        nr_taken_over > nr_kills / 4,
+        "{nr_taken_over} of {nr_kills}"
+    );
+    release().expect_success();
+    assert!(!state().exists() && own_swap().is_none());
+    idler.end();
+}
+
+#[test]
+fn a_guard_that_is_killed_at_any_moment_leaves_one_swap_device_at_most() {
+    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    kill_at_random(20);
+}
+
+#[test]
+#[ignore = "takes five minutes"]
+fn long_a_guard_that_is_killed_two_hundred_times_leaves_one_swap_device_at_most() {
+    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    kill_at_random(200);
+}
+
+#[test]
+fn a_service_manager_and_prometheus_are_told_how_it_stands() {
+    needs!("cap_bpf", "memory_cgroup");
+    let _guard = Guard::new();
+    let idler = Idler::start("served");
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("notify");
+    let socket = UnixDatagram::bind(&path).expect("a socket");
+    socket.set_nonblocking(true).expect("a socket");
+    let said = || {
+        let mut text = [0; 256];
+        let received = socket.recv(&mut text).ok()?;
+        Some(String::from_utf8_lossy(&text[..received]).into_owned())
+    };
+    let strata = guard(&["--metrics", "127.0.0.1:0"]).env("NOTIFY_SOCKET", &path);
+    let live = Live::start(&strata);
+    let mut told = String::new();
+    wait_until("the service manager to be told", || {
+        told.extend(said());
+        ["READY=1", "could be given back; 1 group\n", "WATCHDOG=1"]
+            .iter()
+            .all(|what| told.contains(what))
+    });
+    let name = idler.name();
+    let last = wait_for(&live, "what could be given", |status| {
+        bytes(of(status, &name), "could_give_bytes") > 48 * MIB
+    });
+    assert_eq!(last["is_acting"], false);
+    let stderr = live.stderr();
+    let address = stderr.split("http://").nth(1).expect("told");
+    let text = scrape(address.split('/').next().expect("an address"));
+    let could_give = value(&text, "strata_guard_group_could_give_bytes");
+    assert!(could_give > Some(48.0 * MIB as f64), "{text}");
+    assert_eq!(value(&text, "strata_guard_acting"), Some(0.0), "{text}");
+    end(live);
+    told.extend(std::iter::from_fn(said));
+    assert!(told.contains("STOPPING=1"), "{told}");
+    idler.end();
+    match promtool() {
+        Err(why) => skip!("needs promtool (Debian package prometheus): {why}"),
+        Ok(promtool) => check(promtool, &text),
+    }
 }
 
 #[test]
@@ -252,10 +391,11 @@ fn rules_hold_a_group_to_its_memory_and_a_hang_up_has_them_read_again() {
     assert_eq!(check.code(), Some(0), "{}", check.stderr);
     let args = [
         "guard",
-        "--format",
-        "json",
+        "--release",
         "--history",
         "none",
+        "--format",
+        "json",
         "--config",
         path_text,
     ];
@@ -324,7 +464,12 @@ fn a_host_that_is_short_of_memory_takes_what_is_idle_of_all_with_a_rule_promise_
     std::fs::write(&path, text).expect("a file");
     let path = path.to_str().expect("text");
     let live = Live::start(&Strata::new([
-        "guard", "--format", "json", "--config", path,
+        "guard",
+        "--release",
+        "--format",
+        "json",
+        "--config",
+        path,
     ]));
     let last = wait_for(&live, "what is idle to go", |status| {
         bytes(of(status, &watched.name()), "away_bytes") > 32 * MIB

@@ -19,6 +19,7 @@
 //!
 //! **Invariants**
 //! - A change is recorded before it is made; undoing twice does no more than once.
+//! - Swap that a session keeps (`Session::keep_swap`) is taken over or down by the next session of its name, and by nobody else.
 //! - Only what nobody holds the lock of is cleaned, so two Stratas leave each other's alone.
 //! - A group that one session acts on no other does, nor on a group above or below it (`claim`).
 //! - Nothing is done to a process: the keeper waits, it never kills.

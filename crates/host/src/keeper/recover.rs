@@ -8,6 +8,7 @@ use super::state::{State, claim_directory, remove_directory};
 use super::undo::{Due, carry_out, is_program_running};
 use strata_linux::run_dir::trust::{self, Missing};
 use strata_linux::run_dir::{boot_id, run_dir};
+use strata_linux::undo::Undo;
 
 /// What was found of a session that nobody holds any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +31,7 @@ pub enum Outcome {
 }
 
 /// Looks through the run directory and undoes what nobody holds. Sessions of living Stratas and
-/// keepers are left alone and not reported.
+/// keepers, and those that keep their swap, are left alone and not reported.
 ///
 /// # Errors
 /// If the run directory can't be read; one that does not exist holds nothing.
@@ -61,6 +62,9 @@ pub fn recover_in(run_dir: &Path) -> io::Result<Vec<Recovered>> {
     directories.sort();
     let mut found = Vec::new();
     for directory in directories {
+        if is_kept(&directory) {
+            continue;
+        }
         let outcome = match claim_directory(run_dir, &directory) {
             Ok(Some(_lock)) => recover_one(&directory),
             Ok(None) => continue,
@@ -73,6 +77,15 @@ pub fn recover_in(run_dir: &Path) -> io::Result<Vec<Recovered>> {
         });
     }
     Ok(found)
+}
+
+/// Whether what is left in a session's directory is to stay: its swap, as long as the machine runs.
+fn is_kept(directory: &Path) -> bool {
+    let state = State::load(directory).ok().flatten();
+    state.is_some_and(|state| {
+        let has_swap = state.undo.iter().any(|undo| matches!(undo, Undo::Swap(_)));
+        state.keeps_swap && has_swap && boot_id().is_ok_and(|now| now == state.boot_id)
+    })
 }
 
 fn recover_one(directory: &Path) -> Outcome {

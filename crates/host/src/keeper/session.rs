@@ -20,6 +20,7 @@ use strata_linux::cgroup::GroupMark;
 use strata_linux::claim::{Claim, ClaimError, Holder, Life};
 use strata_linux::run_dir::lock_in;
 use strata_linux::run_dir::{ProcessMark, SOCKET_NAME, boot_id, run_dir};
+use strata_linux::swap::SwapRecord;
 use strata_linux::sys::heartbeat::Heartbeat;
 use strata_linux::undo::{Journal, JournalSink, Undo};
 
@@ -159,6 +160,21 @@ impl Session {
     pub fn set_group(&self, path: &Path) -> io::Result<()> {
         self.inner
             .change(|state| state.group = Some(path.to_owned()))
+    }
+
+    /// Says that swap stays when this Strata has ended, however it ends: the next session of this name takes it over, and nobody
+    /// else takes it down.
+    pub fn keep_swap(&self) -> io::Result<()> {
+        self.inner.change(|state| state.keeps_swap = true)
+    }
+
+    /// The swap that is recorded: what a dead session of this name has left, or what was made since.
+    pub fn swap(&self) -> Option<SwapRecord> {
+        let state = self.inner.state();
+        state.undo.iter().find_map(|undo| match undo {
+            Undo::Swap(record) => Some(record.clone()),
+            _ => None,
+        })
     }
 
     /// Puts all values back at once (limits, OOM killer); swap and group stay. The steps stay recorded: a thread that is in the

@@ -44,6 +44,9 @@ pub(super) struct State {
     pub(super) program: Option<ProcessMark>,
     /// An attached group whose processes are the program.
     pub(super) group: Option<PathBuf>,
+    /// Whether swap stays when its Strata has ended, until the next one of the session's name takes it over or down.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) keeps_swap: bool,
     /// Oldest first.
     pub(super) undo: Vec<Undo>,
 }
@@ -58,6 +61,7 @@ impl State {
             groups: Vec::new(),
             program: None,
             group: None,
+            keeps_swap: false,
             undo: Vec::new(),
         }
     }

@@ -179,23 +179,17 @@ fn what_is_not_known_is_not_shown() {
 #[test]
 fn names_and_units_follow_the_conventions() {
     let mut names = BTreeSet::new();
-    for metric in METRICS {
-        let name = metric.name;
+    let runs = METRICS.iter().map(|m| (m.name, m.help, m.kind));
+    let guards = GUARD_METRICS.iter().map(|m| (m.name, m.help, m.kind));
+    for (name, help, kind) in runs.chain(guards) {
         assert!(names.insert(name), "{name} twice");
         assert!(name.starts_with("strata_"), "{name}");
         assert!(
             name.chars().all(|c| c.is_ascii_lowercase() || c == '_'),
             "{name}"
         );
-        assert_eq!(
-            name.ends_with("_total"),
-            metric.kind == Type::Counter,
-            "{name}"
-        );
-        assert!(
-            metric.help.ends_with('.') && !metric.help.contains('\n'),
-            "{name}"
-        );
+        assert_eq!(name.ends_with("_total"), kind == Type::Counter, "{name}");
+        assert!(help.ends_with('.') && !help.contains('\n'), "{name}");
         for unit in ["_ms", "_ns", "_pages", "_kib", "_mib", "_percent"] {
             assert!(!name.contains(unit), "{name}: seconds, bytes or a count");
         }

@@ -25,6 +25,7 @@ mod conversation;
 mod http;
 mod pool;
 mod request;
+mod served;
 mod server;
 mod textfile;
 
@@ -32,6 +33,7 @@ pub use client::{Connection, RemoteError, Running, running};
 pub(crate) use pool::ClientId;
 pub use request::{Form, Request, RequestError};
 pub(crate) use request::{accept, refuse};
+pub use served::Served;
 pub(crate) use server::{Doors, Question, RemoteServer};
 
 use std::net::SocketAddr;

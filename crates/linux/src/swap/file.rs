@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FallocateFlags, IFlags, fallocate, fstatfs, ioctl_getflags, ioctl_setflags};
 
-use super::{Backing, SwapError, SwapRecord, header, start, zswap};
+use super::{Backing, SwapError, SwapRecord, SwapSpec, header, start, status, zswap};
 use crate::addr::PAGE_BYTES;
 use crate::undo::Journal;
 
@@ -120,6 +120,23 @@ fn fill(file: &File, size_bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
+/// Removes the swap file that a specification names, if a Strata made it and nobody swaps to it: a reboot has left it, and what
+/// is in it is of no use to anybody.
+pub fn remove_stale(spec: &SwapSpec) -> Result<(), SwapError> {
+    let (SwapSpec::File { path, .. } | SwapSpec::Zswap { path, .. }) = spec else {
+        return Ok(());
+    };
+    let path = absolute(path)?;
+    let swaps = Path::new("/proc/swaps");
+    let area = status::area_at(&path).map_err(SwapError::io("reading", swaps))?;
+    match path.symlink_metadata() {
+        Ok(file) if file.is_file() && area.is_none() && header::is_of_strata(&path) => {
+            remove(&path, file.ino())
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Deletes the file if it is still the one we made.
 pub(super) fn remove(path: &Path, inode: u64) -> Result<(), SwapError> {
     let removed = match path.symlink_metadata() {
@@ -132,5 +149,29 @@ pub(super) fn remove(path: &Path, inode: u64) -> Result<(), SwapError> {
             Err(SwapError::io("removing", path)(source))
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_file_that_a_strata_made_is_stale() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("swap");
+        let spec = SwapSpec::File {
+            path: path.clone(),
+            size_bytes: 1 << 20,
+        };
+        remove_stale(&spec).expect("nothing is there");
+        std::fs::write(&path, vec![0; 8192]).expect("written");
+        remove_stale(&spec).expect("another's");
+        assert!(path.exists());
+        let file = OpenOptions::new().write(true).open(&path).expect("opened");
+        let uuid = header::fresh_uuid().expect("read");
+        header::write(&file, 8192, &uuid).expect("written");
+        remove_stale(&spec).expect("removed");
+        assert!(!path.exists());
     }
 }

@@ -67,17 +67,25 @@ fn header_page(size_bytes: u64, uuid: &str) -> io::Result<Vec<u8>> {
 
 /// Reads the first page of a device or file.
 pub(super) fn read(path: &Path) -> io::Result<FirstPage> {
-    let mut page = vec![0; PAGE_BYTES as usize];
-    match OpenOptions::new()
-        .read(true)
-        .open(path)?
-        .read_exact_at(&mut page, 0)
-    {
-        Ok(()) => Ok(parse(&page)),
+    match first_page(path) {
+        Ok(page) => Ok(parse(&page)),
         // Shorter than a page: made, but not filled yet.
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(FirstPage::Blank),
         Err(error) => Err(error),
     }
+}
+
+/// Whether it is a swap area that a Strata made.
+pub(super) fn is_of_strata(path: &Path) -> bool {
+    first_page(path)
+        .is_ok_and(|page| page[MAGIC_AT..] == *MAGIC && page[LABEL_AT..].starts_with(LABEL))
+}
+
+fn first_page(path: &Path) -> io::Result<Vec<u8>> {
+    let mut page = vec![0; PAGE_BYTES as usize];
+    let file = OpenOptions::new().read(true).open(path)?;
+    file.read_exact_at(&mut page, 0)?;
+    Ok(page)
 }
 
 fn parse(page: &[u8]) -> FirstPage {

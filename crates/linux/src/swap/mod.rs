@@ -15,7 +15,8 @@
 //! **Invariants**
 //! - W1: a device is taken down only if what it holds fits into available memory less
 //!   [`SWAPOFF_MARGIN_BYTES`].
-//! - W2: a device or file is touched only if it carries the UUID we gave it, or is still blank.
+//! - W2: a device or file is touched only if it carries the UUID we gave it, or is still blank; a file that a reboot has left
+//!   ([`remove_stale`]) only if it carries the label of a Strata's.
 //! - W3: two Stratas never take the same zram device, and the last user of zswap puts its switch back.
 
 mod cost;
@@ -33,6 +34,7 @@ use std::thread;
 use std::time::Duration;
 
 pub use cost::memory_of_swapped;
+pub use file::remove_stale;
 use header::FirstPage;
 pub use record::{Backing, SwapRecord};
 pub use spec::{SWAP_MIN_BYTES, SwapSpec, SwapSpecError};
@@ -188,6 +190,28 @@ impl SwapDevice {
             record,
             journal: journal.clone(),
         })
+    }
+
+    /// The device that a dead Strata has left in use. `None`: it is in use no more, or another's by now; what is left of it is
+    /// taken down.
+    pub fn take_over(
+        record: SwapRecord,
+        journal: &Journal,
+    ) -> Result<Option<SwapDevice>, SwapError> {
+        let is_ours = header::read(&record.path)
+            .is_ok_and(|page| page == FirstPage::Swap(record.uuid.clone()));
+        let swaps = Path::new("/proc/swaps");
+        let area = status::area_at(&record.path).map_err(SwapError::io("reading", swaps))?;
+        let is_in_use = is_ours && area.is_some();
+        let mut device = SwapDevice {
+            record: Some(record),
+            journal: journal.clone(),
+        };
+        if is_in_use {
+            return Ok(Some(device));
+        }
+        device.take_down()?;
+        Ok(None)
     }
 
     /// The device or file; `None` for what the machine has already.

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::SwapSpec;
+
 /// What must be known to take a device down, by us, the keeper or the next start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SwapRecord {
@@ -15,6 +17,19 @@ pub struct SwapRecord {
     pub uuid: String,
     /// What the device is made of.
     pub backing: Backing,
+}
+
+impl SwapRecord {
+    /// Whether it is what the specification asks for, of whatever size. Any is what the machine has already.
+    pub fn is_as(&self, spec: &SwapSpec) -> bool {
+        let (is_kind, path) = match (&self.backing, spec) {
+            (_, SwapSpec::Existing) | (Backing::Zram { .. }, SwapSpec::Zram { .. }) => return true,
+            (Backing::File { is_zswap, .. }, SwapSpec::File { path, .. }) => (!is_zswap, path),
+            (Backing::File { is_zswap, .. }, SwapSpec::Zswap { path, .. }) => (*is_zswap, path),
+            _ => return false,
+        };
+        is_kind && path.canonicalize().is_ok_and(|path| path == self.path)
+    }
 }
 
 /// What a device is made of.
@@ -35,4 +50,38 @@ pub enum Backing {
         /// The run asked for zswap to be on.
         is_zswap: bool,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_is_as_asked_for_whatever_its_size() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join("swap");
+        std::fs::write(&file, "").expect("written");
+        let record = |backing, path: &str| SwapRecord {
+            path: PathBuf::from(path),
+            uuid: String::new(),
+            backing,
+        };
+        let spec = |text: &str| text.parse::<SwapSpec>().expect(text);
+        let zram = Backing::Zram {
+            index: 0,
+            is_hot_added: true,
+        };
+        let zram = record(zram, "/dev/zram0");
+        assert!(zram.is_as(&spec("zram:1G")) && zram.is_as(&spec("existing")));
+        let own = file.canonicalize().expect("there");
+        let own = own.to_str().expect("text");
+        let (plain, cached) = (format!("file:{own}:1G"), format!("zswap:{own}:1G"));
+        assert!(!zram.is_as(&spec(&plain)));
+        for is_zswap in [false, true] {
+            let swap = record(Backing::File { inode: 1, is_zswap }, own);
+            assert_eq!(swap.is_as(&spec(&plain)), !is_zswap);
+            assert_eq!(swap.is_as(&spec(&cached)), is_zswap);
+            assert!(!swap.is_as(&spec("file:/elsewhere:1G")));
+        }
+    }
 }

@@ -26,9 +26,10 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use strata_host::metrics::render_host;
 use strata_host::observe::Subject;
-use strata_host::observe::overview::{IDLE_AFTER_S, Overview, Scope, Served, Snapshot};
-use strata_host::remote::MetricsConfig;
+use strata_host::observe::overview::{IDLE_AFTER_S, Overview, Scope, Snapshot};
+use strata_host::remote::{MetricsConfig, Served};
 
 use crate::cli::{AccessArg, loopback_arg, parse_duration_ms, parse_percent, parse_pid};
 use crate::failure::UsageError;
@@ -238,7 +239,7 @@ fn serve(
         }
         while Instant::now() < due && !interrupt.has_come() {
             let left = due.saturating_duration_since(Instant::now());
-            for trouble in served.answer(&snapshot, left.min(NAP)) {
+            for trouble in served.answer(&|| render_host(&snapshot), left.min(NAP)) {
                 print::warning(&trouble);
             }
         }

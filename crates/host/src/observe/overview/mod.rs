@@ -22,10 +22,8 @@
 mod cache;
 mod everybody;
 mod figures;
-mod served;
 mod snapshot;
 
-pub use served::Served;
 pub use snapshot::{
     AGE_STARTS_S, AgesView, Budget, HostView, IDLE_AFTER_S, MAPPINGS_MAX, MappingView, NR_AGES,
     Snapshot, TargetKind, TargetView, WINDOWS_S, WhoView, WindowView,

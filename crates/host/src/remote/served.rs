@@ -1,11 +1,9 @@
-//! Memory of the whole machine for Prometheus.
+//! Metrics of those who are no run: of the whole machine, of a guard.
 //!
-//! **Owns** answering scrapes with what was last seen. **Does not own** the text (`metrics`), how it is fetched (`remote`), nor
+//! **Owns** answering scrapes with what was last seen. **Does not own** the text (`metrics`), how it is fetched (`server`), nor
 //! when anything is looked at (the caller).
 
-use super::Snapshot;
-use crate::metrics::render_host;
-use crate::remote::{Doors, MetricsConfig, Question, RemoteServer};
+use super::{Doors, MetricsConfig, Question, RemoteServer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
 use std::net::SocketAddr;
@@ -35,8 +33,8 @@ impl Served {
         self.address
     }
 
-    /// Answers scrapes with the snapshot for so long. Returns what went wrong meanwhile.
-    pub fn answer(&mut self, snapshot: &Snapshot, span: Duration) -> Vec<String> {
+    /// Answers scrapes with the text for so long. Returns what went wrong meanwhile.
+    pub fn answer(&mut self, text: &dyn Fn() -> String, span: Duration) -> Vec<String> {
         let until = Instant::now() + span;
         let mut troubles = Vec::new();
         loop {
@@ -55,7 +53,7 @@ impl Served {
             }
             for ask in self.server.take() {
                 match ask.question {
-                    Question::Metrics => self.server.answer(ask.client, render_host(snapshot)),
+                    Question::Metrics => self.server.answer(ask.client, text()),
                     Question::Trouble(why) => troubles.push(why),
                     Question::Request(_) | Question::Left => {}
                 }

@@ -4,7 +4,7 @@
 //!   returned     what the walk found in memory again, by group: for each group's look at its promise
 //!   idle         what of a group counts as idle
 //!   choose       what goes, of those groups first that have most of that
-//!   oldest       what goes of a group that holds more than it may
+//!   oldest       what goes where a group holds more than it may, or the host is short of memory
 //! ```
 //!
 //! **Owns** the order of groups and kinds, and how much of each. **Does not own** when and how much a promise allows
@@ -30,6 +30,8 @@ pub struct Member<'a> {
     pub keeper: &'a Keeper,
     /// What of it counts as idle, as [`idle`] tells.
     pub idle: NrPages,
+    /// What went since the walk.
+    pub went: NrPages,
     /// The most that may go, whatever the promise has room for.
     pub nr_pages_max: u64,
 }
@@ -99,7 +101,9 @@ pub fn choose<'a>(
                 continue;
             }
             let left = member.nr_pages_max.saturating_sub(offer.planned.total());
-            let room = member.keeper.room(kind, offer.planned).min(left);
+            let mut spent = member.went;
+            spent += offer.planned;
+            let room = member.keeper.room(kind, spent).min(left);
             let pages = ledger.candidates(&Query {
                 group: member.group,
                 kind: Some(kind),
@@ -125,42 +129,67 @@ pub fn choose<'a>(
     choice
 }
 
-/// The oldest pages of a group, whatever their kind and age; so many, of which so many may be anonymous.
-pub fn oldest(ledger: &Ledger, group: GroupId, nr_pages: u64, nr_anon_pages_max: u64) -> Vec<Goes> {
-    let most = [(Kind::Anon, nr_anon_pages_max), (Kind::File, u64::MAX)];
-    let mut found = most.map(|(kind, most)| {
-        let mut pages = ledger.candidates(&Query {
-            group,
-            kind: Some(kind),
-            older_than: Duration::ZERO,
-            nr_pages_max: nr_pages.min(most),
-        });
-        let runs = std::mem::take(&mut pages.runs);
-        (
-            Goes {
-                group,
+/// A group of which the oldest pages are asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Holder {
+    /// Who it is.
+    pub group: GroupId,
+    /// The most of it.
+    pub nr_pages_max: u64,
+    /// What was accessed within so long stays.
+    pub older_than: Duration,
+}
+
+/// The oldest pages of all these groups, whoever has them and whatever they are; so many, of which so many may be
+/// anonymous.
+pub fn oldest(
+    ledger: &Ledger,
+    holders: &[Holder],
+    nr_pages: u64,
+    nr_anon_pages_max: u64,
+) -> Vec<Goes> {
+    let kinds = [(Kind::Anon, nr_anon_pages_max), (Kind::File, u64::MAX)];
+    let mut goes: Vec<Goes> = Vec::new();
+    let mut by_age: Vec<(usize, Run)> = Vec::new();
+    for holder in holders {
+        for (kind, most) in kinds {
+            let found = ledger.candidates(&Query {
+                group: holder.group,
+                kind: Some(kind),
+                older_than: holder.older_than,
+                nr_pages_max: nr_pages.min(most).min(holder.nr_pages_max),
+            });
+            by_age.extend(found.runs.iter().map(|run| (goes.len(), *run)));
+            goes.push(Goes {
+                group: holder.group,
                 kind,
                 pages: Candidates::default(),
-            },
-            runs,
-        )
-    });
-    let mut by_age: Vec<(usize, Run)> = Vec::new();
-    for (number, (_, runs)) in found.iter().enumerate() {
-        by_age.extend(runs.iter().map(|run| (number, *run)));
+            });
+        }
     }
     by_age.sort_by_key(|(_, run)| Reverse(run.idle));
     let mut left = nr_pages;
+    let mut left_of_group: BTreeMap<GroupId, u64> = BTreeMap::new();
+    left_of_group.extend(holders.iter().map(|of| (of.group, of.nr_pages_max)));
+    let mut left_anon = nr_anon_pages_max;
     for (number, mut run) in by_age {
-        run.nr_pages = run.nr_pages.min(left);
+        let goes = &mut goes[number];
+        let Some(left_of_group) = left_of_group.get_mut(&goes.group) else {
+            continue;
+        };
+        run.nr_pages = run.nr_pages.min(left).min(*left_of_group);
+        if goes.kind == Kind::Anon {
+            run.nr_pages = run.nr_pages.min(left_anon);
+            left_anon -= run.nr_pages;
+        }
         if run.nr_pages > 0 {
             left -= run.nr_pages;
-            let pages = &mut found[number].0.pages;
-            pages.nr_pages += run.nr_pages;
-            pages.runs.push(run);
+            *left_of_group -= run.nr_pages;
+            goes.pages.nr_pages += run.nr_pages;
+            goes.pages.runs.push(run);
         }
     }
-    found.map(|(goes, _)| goes).into()
+    goes
 }
 
 #[cfg(test)]
@@ -220,6 +249,7 @@ mod tests {
             group: GroupId(number),
             keeper: &keeper,
             idle: idle(&keeper, |age| ages[usize::from(number)].idle_for(age)),
+            went: NrPages::default(),
             nr_pages_max: if number == 1 { 500 } else { u64::MAX },
         };
         let choice = choose(&ledger, [0, 1].map(member), 600);
@@ -231,13 +261,56 @@ mod tests {
     }
 
     #[test]
-    fn of_what_is_held_beyond_the_oldest_goes_of_whatever_kind() {
-        let ledger = ledger();
-        let nr_pages = |most, anon| -> Vec<u64> {
-            let goes = oldest(&ledger, GroupId(1), most, anon);
-            goes.iter().map(|goes| goes.pages.nr_pages).collect()
+    fn of_what_groups_hold_the_oldest_goes_whoever_has_it() {
+        // Of the second group half is accessed again, late.
+        let mut ledger = ledger();
+        ledger.start_walk(MINUTE * 20);
+        ledger.begin(
+            SpaceNo(1),
+            [Place {
+                first_page: 0,
+                end_page: 512,
+                home: Home::Private,
+                standing: Standing::Ordinary,
+            }],
+        );
+        let all = [u64::MAX; 8];
+        let accessed = std::array::from_fn(|word| u64::from(word < 4) * u64::MAX);
+        let told = Told {
+            mask: all,
+            resident: all,
+            accessed,
+            anon: all,
+            empty: Bits::default(),
+            unseen: Bits::default(),
         };
-        assert_eq!(nr_pages(100, u64::MAX), [100, 0]);
-        assert_eq!(nr_pages(100, 60), [60, 0], "there are no pages of files");
+        ledger.told(SpaceNo(1), 0, &told);
+        ledger.end(SpaceNo(1), true);
+        let holder = |number: u16, nr_pages_max| Holder {
+            group: GroupId(number),
+            nr_pages_max,
+            older_than: Duration::ZERO,
+        };
+        let nr_anon = |holders: &[Holder], most, anon| -> Vec<u64> {
+            let goes = oldest(&ledger, holders, most, anon);
+            let anon = goes.iter().filter(|goes| goes.kind == Kind::Anon);
+            anon.map(|goes| goes.pages.nr_pages).collect()
+        };
+        let both = [holder(0, u64::MAX), holder(1, u64::MAX)];
+        assert_eq!(
+            nr_anon(&both, 512, u64::MAX),
+            [256, 256],
+            "what is in use stays"
+        );
+        assert_eq!(nr_anon(&both, 600, u64::MAX), [256, 344]);
+        assert_eq!(
+            nr_anon(&[holder(0, 100), holder(1, 150)], 512, u64::MAX),
+            [100, 150]
+        );
+        assert_eq!(
+            nr_anon(&both, 512, 60).iter().sum::<u64>(),
+            60,
+            "swap has no more room"
+        );
     }
 }

@@ -37,6 +37,8 @@ mod candidates;
 mod commons;
 mod count;
 #[cfg(test)]
+mod found_tests;
+#[cfg(test)]
 mod model_tests;
 mod places;
 #[cfg(test)]
@@ -279,6 +281,20 @@ impl Ledger {
             sum += noted;
         }
         sum
+    }
+
+    /// Pages of these runs can't be taken: they count as mapped by several until they go.
+    pub fn stayed(&mut self, runs: &[Run]) {
+        for run in runs {
+            let Some(space) = self.spaces.get_mut(&run.space) else {
+                continue;
+            };
+            for (table_no, mask) in places::masks(run.first_page, run.first_page + run.nr_pages) {
+                if let Some(table) = space.tables.get_mut(&table_no) {
+                    table.stay(&mask);
+                }
+            }
+        }
     }
 
     /// What the last walk found in memory again that was taken.

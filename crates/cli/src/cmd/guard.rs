@@ -147,7 +147,7 @@ pub(crate) struct GuardArgs {
     #[arg(long, value_enum, value_name = "SOURCE", default_value = "auto")]
     access: AccessArg,
 
-    /// Where the history is kept, or none; with --promise /var/lib/strata/history.db by default, else none
+    /// Where the history is kept, or none; by default /var/lib/strata/history.db where memory is taken, else none
     #[arg(long, value_name = "PATH")]
     history: Option<PathBuf>,
 
@@ -248,6 +248,7 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
         return Err(UsageError(why.to_owned()).into());
     }
     let swap = args.swap.clone().or(asked.swap).unwrap_or_default();
+    let history = args.history.clone().or(asked.history);
     let reload = Arc::new(AtomicBool::new(false));
     if args.config.is_some() {
         signal_hook::flag::register(SIGHUP, Arc::clone(&reload))
@@ -269,7 +270,7 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
             "the swap of the guard before is taken over: {swap}"
         ));
     }
-    let mut history = history::Keeping::start(args.history.as_deref(), config.is_acting);
+    let mut history = history::Keeping::start(history.as_deref(), is_acting);
     let mut told = Ok(());
     let who = match &args.config {
         Some(_) => Who::Served(Managed::subject()),
@@ -359,6 +360,7 @@ fn asked(args: &GuardArgs) -> anyhow::Result<RulesFile> {
         rules: rules.map_err(|error| UsageError(error.to_string()))?,
         cpu_share: None,
         swap: None,
+        history: None,
     })
 }
 

@@ -17,14 +17,14 @@ fn status(taken_bytes: u64) -> Status {
     let group = json!({
         "group": "/app.slice/shop.service", "name": null, "resident_bytes": 100 << 20, "used_lately_bytes": 60 << 20,
         "idle_bytes": 40 << 20, "could_give_bytes": 40 << 20, "shared_bytes": 0, "unknown_bytes": 0,
-        "away_bytes": taken_bytes, "away_anon_bytes": taken_bytes, "taken_bytes": taken_bytes, "came_back_bytes": 0,
+        "away_bytes": taken_bytes, "away_anon_bytes": taken_bytes, "taken_bytes": taken_bytes, "taken_by_amount_bytes": 0, "came_back_bytes": 0,
         "came_back_per_min_bytes": 0, "allowed_per_min_bytes": 0, "age_anon_ms": 60000, "age_file_ms": 60000,
         "standing": "kept", "why_not_more": null,
     });
     let status = json!({
-        "is_acting": true, "promise_share_per_min": 0.002, "min_age_ms": 60000, "watched_ms": 0, "nr_walks": 1,
+        "is_acting": true, "min_age_ms": 60000, "watched_ms": 0, "nr_walks": 1,
         "cpu_ns": 0, "resident_bytes": 100 << 20, "away_bytes": taken_bytes, "price_bytes": 1 << 20,
-        "given_back_bytes": taken_bytes, "groups": [group],
+        "given_back_bytes": taken_bytes, "dropped_cache_bytes": 0, "groups": [group],
     });
     serde_json::from_value(status).expect("a status")
 }
@@ -58,7 +58,7 @@ fn what_was_kept_is_told_as_a_table_as_json_and_as_a_picture() {
     let text = ask(&path, &["--svg", picture.to_str().expect("text")]);
     let text = text.expect_success().stdout;
     assert!(
-        text.starts_with("given back 24.0 MiB, of which 0 B came back"),
+        text.starts_with("given back 24 MiB, of which 0 B came back"),
         "{text}"
     );
     assert!(text.contains("/app.slice/shop.service"), "{text}");

@@ -57,29 +57,14 @@ impl Idler {
 fn guard(options: &[&str]) -> Strata {
     let pattern = format!("/strata-test-guard-*-{}", std::process::id());
     Strata::new(["guard", "--format", "json", "--cgroup", &pattern])
-        .args(["--min-age", "5s", "--cpu", "50%"])
+        .args(["--min-age", "5s", "--cpu", "50%", "--history", "none"])
         .args(options)
 }
 
 /// The swap that is made is taken down at the end.
-const ACTING: [&str; 7] = [
-    "--promise",
-    "100%/min",
-    "--swap",
-    "zram:1G",
-    "--history",
-    "none",
-    "--release",
-];
+const ACTING: [&str; 5] = ["--promise", "100%/min", "--swap", "zram:1G", "--release"];
 /// The swap that is made stays, as it does by default.
-const KEEPING: [&str; 6] = [
-    "--promise",
-    "100%/min",
-    "--swap",
-    "zram:1G",
-    "--history",
-    "none",
-];
+const KEEPING: [&str; 4] = ["--promise", "100%/min", "--swap", "zram:1G"];
 
 /// What a guard keeps as long as there is anything to undo.
 fn state() -> PathBuf {
@@ -396,7 +381,7 @@ fn rules_hold_a_group_to_its_memory_and_a_hang_up_has_them_read_again() {
     let write = |low: &str, more: &str| {
         let held = held.name();
         let text = format!(
-            "swap = \"zram:1G\"\ncpu = \"50%\"\n\
+            "swap = \"zram:1G\"\ncpu = \"50%\"\nhistory = \"none\"\n\
              [[rule]]\ncgroup = \"{held}\"\nmemory = \"24M\"\nlow = \"{low}\"\n{more}"
         );
         std::fs::write(&path, text).expect("a file");
@@ -408,6 +393,8 @@ fn rules_hold_a_group_to_its_memory_and_a_hang_up_has_them_read_again() {
     let args = [
         "guard",
         "--release",
+        "--history",
+        "none",
         "--format",
         "json",
         "--config",
@@ -458,4 +445,40 @@ fn what_several_processes_map_goes_by_amount_where_the_kernel_can_be_asked() {
     end(live);
     idler.touch.ask("reap");
     idler.end();
+}
+
+#[test]
+fn a_host_that_is_short_of_memory_takes_what_is_idle_of_all_with_a_rule_promise_or_not() {
+    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    if std::env::var_os("STRATA_TEST_DISK").is_none() {
+        skip!("drops page cache of the whole machine, which is done in a guest only");
+    }
+    let _guard = Guard::new();
+    let (watched, left) = (Idler::start("watched"), Idler::start("left"));
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("guard.toml");
+    let text = format!(
+        "swap = \"zram:1G\"\ncpu = \"50%\"\nhistory = \"none\"\n[host]\nfree = \"100%\"\n\
+         [[rule]]\ncgroup = \"{}\"\npromise = \"none\"\nmin_age = \"5s\"\nlow = \"20M\"\n",
+        watched.name()
+    );
+    std::fs::write(&path, text).expect("a file");
+    let path = path.to_str().expect("text");
+    let live = Live::start(&Strata::new([
+        "guard",
+        "--release",
+        "--format",
+        "json",
+        "--config",
+        path,
+    ]));
+    let last = wait_for(&live, "what is idle to go", |status| {
+        bytes(of(status, &watched.name()), "away_bytes") > 32 * MIB
+    });
+    let group = of(&last, &watched.name());
+    assert!(bytes(group, "resident_bytes") >= 19 * MIB, "{group:#}");
+    assert!(left.group.usage_bytes() > 64 * MIB, "no rule is for it");
+    end(live);
+    watched.end();
+    left.end();
 }

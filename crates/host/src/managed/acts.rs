@@ -10,7 +10,7 @@ use crate::observe::{Observer, SpaceId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use strata_control::guard::{self, Goes, Member, Offer};
+use strata_control::guard::{self, Goes, Holder, Member, Offer};
 use strata_linux::addr::PAGE_BYTES;
 use strata_linux::process::Process;
 use strata_linux::swap;
@@ -24,8 +24,8 @@ const COMPRESSED_SHARE_MAX: f64 = 0.8;
 const COMPRESSED_BYTES_MIN: u64 = 16 << 20;
 
 impl Managed {
-    /// Chooses what goes, and hands it over.
-    pub(super) fn choose(&mut self, observer: &Observer) {
+    /// Chooses what goes, and hands it over; `again` where that follows no walk.
+    pub(super) fn choose(&mut self, observer: &Observer, again: bool) {
         let at = observer.elapsed();
         let swap_room_pages = self.room_in_swap().unwrap_or(0);
         let hand = self.config.hand;
@@ -33,6 +33,7 @@ impl Managed {
             group: *id,
             keeper: &group.keeper,
             idle: group.idle_pages(),
+            went: group.went_pages(),
             nr_pages_max: match group.is_promised() && hand != Hand::Amount {
                 true => group.above_low_pages(),
                 false => 0,
@@ -40,7 +41,9 @@ impl Managed {
         });
         let choice = guard::choose(self.pages.ledger(), members, swap_room_pages);
         for (id, offer) in &choice.offers {
-            self.ask_for_amount(*id, at, *offer);
+            if !again {
+                self.ask_for_amount(*id, at, *offer);
+            }
             if let Some(group) = self.groups.get_mut(id) {
                 group.judge(offer.could, offer.planned, self.no_swap);
             }
@@ -72,7 +75,9 @@ impl Managed {
             false => Kind::File,
         };
         let above_low = group.above_low_pages();
-        let room = group.keeper.room(kind, offer.planned);
+        let mut spent = group.went_pages();
+        spent += offer.planned;
+        let room = group.keeper.room(kind, spent);
         let room = room.min(above_low.saturating_sub(offer.planned.total()));
         if let Some(nr_pages) = by_amount::step(group.reader(), nr_idle, room.min(nr_idle)) {
             amounts.add(id, group.reader(), nr_pages);
@@ -84,25 +89,63 @@ impl Managed {
         let over = |group: &Group| group.over_pages().min(group.above_low_pages());
         let over = self.groups.iter().map(|(id, group)| (*id, over(group)));
         let over: Vec<(GroupId, u64)> = over.filter(|(_, nr_pages)| *nr_pages > 0).collect();
-        if over.is_empty() || self.takes.is_none() {
+        let mut swap_room_pages = match over.is_empty() {
+            true => return,
+            false => self.room_in_swap().unwrap_or(0),
+        };
+        for (group, nr_pages) in over {
+            let holder = Holder {
+                group,
+                nr_pages_max: nr_pages,
+                older_than: Duration::ZERO,
+            };
+            let went = self.take_oldest(&[holder], nr_pages, &mut swap_room_pages, observer);
+            let left = nr_pages - went;
+            if let (Some(amounts), Some(of)) = (&mut self.amounts, self.groups.get(&group))
+                && let Some(nr_pages) = by_amount::step(of.reader(), left, left)
+            {
+                amounts.add(group, of.reader(), nr_pages);
+            }
+        }
+    }
+
+    /// Where the host is short of memory: page cache that nobody maps and nobody reads goes first, without a walk and
+    /// without swap; then the oldest pages of all groups. What is younger than rules call idle is left to the kernel.
+    pub(super) fn relieve(&mut self, observer: &Observer) {
+        let Some(shortage) = &mut self.shortage else {
+            return;
+        };
+        let nr_pages = shortage.tick(observer.elapsed());
+        if nr_pages == 0 {
             return;
         }
         let mut swap_room_pages = self.room_in_swap().unwrap_or(0);
-        let mut all = Vec::new();
-        for (id, nr_pages) in over {
-            let goes = guard::oldest(self.pages.ledger(), id, nr_pages, swap_room_pages);
-            let of = |goes: &Goes| goes.pages.nr_pages;
-            let nr_anon = goes.iter().filter(|goes| goes.kind == Kind::Anon).map(of);
-            swap_room_pages -= nr_anon.sum::<u64>();
-            let left = nr_pages - goes.iter().map(of).sum::<u64>();
-            all.extend(goes);
-            if let (Some(amounts), Some(group)) = (&mut self.amounts, self.groups.get(&id))
-                && let Some(nr_pages) = by_amount::step(group.reader(), left, left)
-            {
-                amounts.add(id, group.reader(), nr_pages);
-            }
+        let holders: Vec<Holder> = self
+            .groups
+            .iter()
+            .map(|(id, group)| Holder {
+                group: *id,
+                nr_pages_max: group.above_low_pages(),
+                older_than: group.min_age(),
+            })
+            .collect();
+        self.take_oldest(&holders, nr_pages, &mut swap_room_pages, observer);
+    }
+
+    /// Takes so many pages; returns how many there are.
+    fn take_oldest(
+        &mut self,
+        holders: &[Holder],
+        nr_pages: u64,
+        swap_room_pages: &mut u64,
+        observer: &Observer,
+    ) -> u64 {
+        let goes = guard::oldest(self.pages.ledger(), holders, nr_pages, *swap_room_pages);
+        for goes in goes.iter().filter(|goes| goes.kind == Kind::Anon) {
+            *swap_room_pages -= goes.pages.nr_pages;
         }
-        self.hand_over(&all, observer);
+        self.hand_over(&goes, observer);
+        goes.iter().map(|goes| goes.pages.nr_pages).sum()
     }
 
     fn hand_over(&mut self, all: &[Goes], observer: &Observer) {

@@ -35,6 +35,8 @@ pub(super) struct Group {
     idle: NrPages,
     away: NrPages,
     could: NrPages,
+    /// Taken page by page since the walk.
+    went: NrPages,
     nr_taken_pages: u64,
     /// Part of these by amount.
     nr_amount_pages: u64,
@@ -56,6 +58,7 @@ impl Group {
             idle: NrPages::default(),
             away: NrPages::default(),
             could: NrPages::default(),
+            went: NrPages::default(),
             nr_taken_pages: 0,
             nr_amount_pages: 0,
             nr_returned_pages: 0,
@@ -76,6 +79,11 @@ impl Group {
         }
     }
 
+    /// What was accessed within so long is never taken for being idle.
+    pub(super) fn min_age(&self) -> Duration {
+        self.rule.min_age
+    }
+
     /// Whether idle memory is taken of it.
     pub(super) fn is_promised(&self) -> bool {
         self.rule.promise_share_per_min.is_some()
@@ -84,7 +92,8 @@ impl Group {
     /// Pages that may go before only those are left that the group keeps in any case.
     pub(super) fn above_low_pages(&self) -> u64 {
         let low = self.rule.low_bytes.div_ceil(PAGE_BYTES);
-        self.resident.total().saturating_sub(low)
+        let resident = self.resident.total().saturating_sub(self.went.total());
+        resident.saturating_sub(low)
     }
 
     /// Pages that the group holds beyond what it may hold, as the kernel counts now.
@@ -106,12 +115,18 @@ impl Group {
         self.shared = pages_of(ages.shared());
         self.unknown = pages_of(ages.unknown());
         self.away = away;
+        self.went = NrPages::default();
         self.nr_returned_pages += returned.total();
         let footprint = self.resident.total() + away.total();
         self.keeper.look(at, footprint, returned);
         self.idle = guard::idle(&self.keeper, |age| pages_of(ages.idle_for(age)));
         let age = self.keeper.age(Kind::Anon);
         self.used_lately = pages_of(ages.accessed_within(age));
+    }
+
+    /// What went page by page since the walk.
+    pub(super) fn went_pages(&self) -> NrPages {
+        self.went
     }
 
     /// The group, to be read from.
@@ -137,6 +152,7 @@ impl Group {
     pub(super) fn took(&mut self, kind: Kind, nr_pages: u64) {
         self.keeper.took(kind, nr_pages);
         self.nr_taken_pages += nr_pages;
+        self.went += NrPages::only(kind, nr_pages);
         match kind {
             Kind::Anon => self.away.anon += nr_pages,
             Kind::File => self.away.file += nr_pages,

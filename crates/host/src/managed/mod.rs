@@ -26,6 +26,7 @@ pub mod history;
 mod house;
 mod recalls;
 mod rules;
+mod shortage;
 mod status;
 mod takes;
 
@@ -41,13 +42,14 @@ use crate::run::overhead;
 use by_amount::Amounts;
 use group::Group;
 use recalls::Recalls;
+use shortage::Shortage;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use strata_control::guard;
 use strata_linux::access::{self, AccessChoice, AccessError};
 use strata_linux::actuator::Pageout;
 use strata_lru::GroupId;
-use takes::Takes;
+use takes::{Takes, Went};
 
 /// What is asked of a guard.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -82,10 +84,14 @@ pub struct Managed {
     pages: AgedPages,
     /// `None` where nothing is taken.
     takes: Option<Takes>,
-    /// The same by amount.
+    /// Pages did not go that were chosen after the last walk.
+    has_refused: bool,
+    /// What the kernel takes by amount; `None` where it is not asked.
     amounts: Option<Amounts>,
     /// Pages that are read back.
     recalls: Option<Recalls>,
+    /// What is done when the host is short of memory.
+    shortage: Option<Shortage>,
     groups: BTreeMap<GroupId, Group>,
     next_walk: Duration,
     cpu_ns_at_start: u64,
@@ -114,9 +120,11 @@ impl Managed {
         }
         Ok(Managed {
             config,
+            shortage: shortage_of(&rules, config),
             rules,
             pages: AgedPages::new(),
             takes,
+            has_refused: false,
             amounts,
             recalls,
             groups: BTreeMap::new(),
@@ -155,19 +163,24 @@ impl Managed {
                 return false;
             }
         }
-        if let Some(takes) = &mut self.takes {
-            for went in takes.collect() {
-                self.pages.taken(&went.runs);
-                if let Some(group) = self.groups.get_mut(&went.group) {
-                    group.took(went.kind, went.nr_pages);
-                }
-            }
-            if takes.are_under_way() {
-                return false;
-            }
+        let (went, are_under_way) = match &mut self.takes {
+            Some(takes) => (takes.collect(), takes.are_under_way()),
+            None => (Vec::new(), false),
+        };
+        self.enter(&went);
+        if are_under_way {
+            return false;
+        }
+        if std::mem::take(&mut self.has_refused) {
+            // What can't go leaves its place to what can.
+            self.choose(observer, true);
+        }
+        if self.takes.as_ref().is_some_and(Takes::are_under_way) {
+            return false;
         }
         if observer.elapsed() < self.next_walk {
             self.hold(observer);
+            self.relieve(observer);
             return false;
         }
         self.walk(observer);
@@ -176,25 +189,31 @@ impl Managed {
 
     /// Other rules hold from the next walk on, which is at once.
     pub fn set_rules(&mut self, rules: Rules) {
+        self.shortage = shortage_of(&rules, self.config);
         self.rules = rules;
         self.next_walk = Duration::ZERO;
     }
 
     /// Ends the thread; what it has taken is counted.
     pub fn stop(&mut self) {
-        if let Some(mut takes) = self.takes.take() {
-            for went in takes.stop() {
-                self.pages.taken(&went.runs);
-                if let Some(group) = self.groups.get_mut(&went.group) {
-                    group.took(went.kind, went.nr_pages);
-                }
+        let went = self.takes.take().map(|mut takes| takes.stop());
+        self.enter(&went.unwrap_or_default());
+    }
+
+    fn enter(&mut self, all: &[Went]) {
+        for went in all {
+            self.pages.taken(&went.runs);
+            self.pages.stayed(&went.stayed);
+            self.has_refused |= !went.stayed.is_empty();
+            if let Some(group) = self.groups.get_mut(&went.group) {
+                group.took(went.kind, went.nr_pages);
             }
         }
     }
 
     /// What stands now.
     pub fn status(&self) -> Status {
-        Status::of(
+        let mut status = Status::of(
             self.config.is_acting,
             self.rules.min_age(),
             self.pages.ledger().watched(),
@@ -202,7 +221,10 @@ impl Managed {
             overhead::cpu_ns() - self.cpu_ns_at_start,
             self.pages.footprint_bytes(),
             self.groups.values().map(Group::status).collect(),
-        )
+        );
+        let dropped = self.shortage.as_ref().map(Shortage::dropped_bytes);
+        status.dropped_cache_bytes = dropped.unwrap_or(0);
+        status
     }
 
     /// What went wrong with processes in the last walk.
@@ -230,7 +252,7 @@ impl Managed {
         self.look_at_promises(at);
         self.read_back(observer);
         self.no_swap = self.room_in_swap().err();
-        self.choose(observer);
+        self.choose(observer, false);
         self.pace(observer.elapsed(), cpu_ns);
     }
 
@@ -303,4 +325,9 @@ impl Managed {
         let interval = self.rules.walk_interval();
         self.next_walk = now + interval.max(earliest);
     }
+}
+
+fn shortage_of(rules: &Rules, config: ManagedConfig) -> Option<Shortage> {
+    let free_share = rules.free_share.filter(|_| config.is_acting);
+    free_share.map(Shortage::below)
 }

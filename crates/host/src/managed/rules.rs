@@ -122,6 +122,8 @@ pub struct Rules {
     pub rules: Vec<Rule>,
     /// Groups that are left alone.
     pub exclude: Vec<Pattern>,
+    /// Below this share of available memory, what is idle goes, promise or not; `None`: that is the kernel's.
+    pub free_share: Option<f64>,
 }
 
 /// A group that rules are asked about.
@@ -169,7 +171,7 @@ impl Rules {
         };
         Ok(Rules {
             rules: whom.into_iter().map(of).collect(),
-            exclude: Vec::new(),
+            ..Rules::default()
         })
     }
 
@@ -253,7 +255,7 @@ mod tests {
         let container = rule(Whom::container("web*").expect("a pattern"));
         let mut rules = Rules {
             rules: vec![unit.clone(), container.clone(), rule(Whom::Everybody)],
-            exclude: Vec::new(),
+            ..Rules::default()
         };
         rules
             .exclude("/system.slice/redis-2.service")
@@ -274,7 +276,7 @@ mod tests {
         let holds = |whom| {
             let rules = Rules {
                 rules: vec![rule(whom)],
-                exclude: Vec::new(),
+                ..Rules::default()
             };
             rules.of(&vital).is_some()
         };

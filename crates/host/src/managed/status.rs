@@ -117,6 +117,8 @@ pub struct Status {
     pub resident_bytes: u64,
     /// Taken and not come back, of all groups.
     pub away_bytes: u64,
+    /// Page cache that was dropped because the host was short of memory.
+    pub dropped_cache_bytes: u64,
     /// Memory that what is in swap takes there, and the ages of pages.
     pub price_bytes: u64,
     /// What was given back net: without that price.
@@ -173,6 +175,7 @@ impl Status {
             cpu_ns,
             resident_bytes: sum(|group| group.resident_bytes),
             away_bytes,
+            dropped_cache_bytes: 0,
             price_bytes,
             given_back_bytes: away_bytes.saturating_sub(price_bytes),
             groups,

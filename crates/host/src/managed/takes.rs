@@ -24,6 +24,8 @@ pub(super) struct Went {
     pub(super) kind: Kind,
     pub(super) runs: Vec<Run>,
     pub(super) nr_pages: u64,
+    /// What can't go.
+    pub(super) stayed: Vec<Run>,
 }
 
 /// Whose pages a request holds.
@@ -134,32 +136,45 @@ impl Takes {
 
     fn went(&mut self, report: &PageoutReport) -> Option<Went> {
         let sent = self.sent.remove(&report.space)?;
-        let mut runs: Vec<Run> = Vec::new();
-        let evicted = report
-            .results
-            .iter()
-            .filter(|(_, verdict)| *verdict == Verdict::Evicted);
-        let mut nr_pages = 0;
-        for (token, _) in evicted {
-            let Some(&page) = sent.pages.get(*token as usize) else {
-                continue;
-            };
-            nr_pages += 1;
-            match runs.last_mut() {
-                Some(run) if run.first_page + run.nr_pages == page => run.nr_pages += 1,
-                _ => runs.push(Run {
-                    space: sent.space,
-                    first_page: page,
-                    nr_pages: 1,
-                    idle: std::time::Duration::ZERO,
-                }),
-            }
-        }
+        let runs_of = |is_meant: &dyn Fn(Verdict) -> bool| {
+            let meant = report.results.iter();
+            let meant = meant.filter(|(_, verdict)| is_meant(*verdict));
+            let pages = meant.filter_map(|(token, _)| sent.pages.get(*token as usize).copied());
+            runs(sent.space, pages)
+        };
+        let went = runs_of(&|verdict| verdict == Verdict::Evicted);
         Some(Went {
             group: sent.group,
             kind: sent.kind,
-            runs,
-            nr_pages,
+            nr_pages: went.iter().map(|run| run.nr_pages).sum(),
+            runs: went,
+            stayed: runs_of(&|verdict| stays(verdict, sent.kind)),
         })
     }
+}
+
+/// Whether a page is not to be tried again. A file's that is still in memory after all has other mappers.
+fn stays(verdict: Verdict, kind: Kind) -> bool {
+    match verdict {
+        Verdict::Shared | Verdict::Unevictable => true,
+        Verdict::Busy => kind == Kind::File,
+        _ => false,
+    }
+}
+
+/// Neighbouring pages as one.
+fn runs(space: SpaceNo, pages: impl Iterator<Item = u64>) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    for page in pages {
+        match runs.last_mut() {
+            Some(run) if run.first_page + run.nr_pages == page => run.nr_pages += 1,
+            _ => runs.push(Run {
+                space,
+                first_page: page,
+                nr_pages: 1,
+                idle: std::time::Duration::ZERO,
+            }),
+        }
+    }
+    runs
 }

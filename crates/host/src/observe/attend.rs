@@ -30,7 +30,7 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 pub enum Who {
     /// Somebody who runs already.
     Running(Subject),
-    /// The same for a service: a hang-up is no wish to end, and the caller's.
+    /// Somebody who runs already, watched by a service: a hang-up is no wish to end, and the caller's.
     Served(Subject),
     /// A command to start, with its descendants.
     Command {

@@ -331,6 +331,11 @@ impl Table {
         }
     }
 
+    /// Present pages of the mask are mapped by several.
+    pub(super) fn stay(&mut self, mask: &Bits) {
+        insert_all(&mut self.several, &and(&self.present, mask));
+    }
+
     /// Nothing of it is in memory.
     pub(super) fn forget_present(&mut self) {
         self.keep_present(&[0; 8]);

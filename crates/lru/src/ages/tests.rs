@@ -1,6 +1,6 @@
 //! The ledger, one behaviour after the other.
 
-use super::model_tests::{Found, place, tell};
+use super::found_tests::{Found, place, tell};
 use super::*;
 
 pub(super) fn random(state: &mut u64) -> u64 {
@@ -192,4 +192,25 @@ fn stamps_of_what_is_there_and_of_what_was_taken_survive_the_merging_of_old_walk
         (true_s * 60 / 61..=true_s).contains(&refault.away.as_secs()),
         "{refault:?}"
     );
+}
+
+#[test]
+fn what_can_not_be_taken_gives_its_place_to_what_can() {
+    let mut ledger = one_table();
+    for at_s in 0..=10 {
+        tell_accessed(&mut ledger, Duration::from_secs(at_s), 100..512);
+    }
+    let query = Query {
+        group: GroupId(0),
+        kind: Some(Kind::Anon),
+        older_than: Duration::from_secs(10),
+        nr_pages_max: 64,
+    };
+    let refused = ledger.candidates(&query);
+    ledger.stayed(&refused.runs);
+    ledger.validate().unwrap();
+    let others = ledger.candidates(&query);
+    let first = |given: &Candidates| given.runs[0].first_page;
+    assert_eq!((first(&refused), first(&others)), (0, 64));
+    assert_eq!(others.nr_fitting_pages, 36);
 }

@@ -30,6 +30,17 @@ struct Table {
     resident: Bits,
     accessed: Bits,
     anon: Bits,
+    /// Away, but read back ahead of its next access.
+    near: Bits,
+}
+
+/// An access that found its page away.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fault {
+    pub(super) group: usize,
+    pub(super) kind: Kind,
+    /// It had been read back by then.
+    pub(super) is_near: bool,
 }
 
 /// All pages of a workload.
@@ -84,7 +95,7 @@ impl Memory {
     }
 
     /// An access through a mapping; tells of a page that was away.
-    pub(super) fn access(&mut self, page: PageId) -> Option<(usize, Kind)> {
+    pub(super) fn access(&mut self, page: PageId) -> Option<Fault> {
         let Spot { kind, .. } = self.spots[page.index()];
         let (group, table, index) = self.at(page);
         let was_away = is_set(&table.there, index) && !is_set(&table.resident, index);
@@ -92,13 +103,24 @@ impl Memory {
             set(bits, index, true);
         }
         set(&mut table.anon, index, kind == Kind::Anon);
-        was_away.then_some((group, kind))
+        let is_near = is_set(&table.near, index);
+        set(&mut table.near, index, false);
+        was_away.then_some(Fault {
+            group,
+            kind,
+            is_near,
+        })
     }
 
     /// Nobody needs the page any more.
     pub(super) fn free(&mut self, page: PageId) {
         let (_, table, index) = self.at(page);
-        for bits in [&mut table.there, &mut table.resident, &mut table.accessed] {
+        for bits in [
+            &mut table.there,
+            &mut table.resident,
+            &mut table.accessed,
+            &mut table.near,
+        ] {
             set(bits, index, false);
         }
     }
@@ -133,12 +155,27 @@ impl Memory {
 
     /// These pages of a group leave memory.
     pub(super) fn take(&mut self, group: usize, runs: &[Run]) {
+        self.each(group, runs, |table, index| {
+            set(&mut table.resident, index, false);
+        });
+    }
+
+    /// These pages of a group, which are away, are read back.
+    pub(super) fn read_back(&mut self, group: usize, runs: &[Run]) {
+        self.each(group, runs, |table, index| {
+            // What came back since the walk, or was freed, is not away.
+            let is_away = is_set(&table.there, index) && !is_set(&table.resident, index);
+            set(&mut table.near, index, is_away);
+        });
+    }
+
+    fn each(&mut self, group: usize, runs: &[Run], mut each: impl FnMut(&mut Table, usize)) {
         let pages = runs
             .iter()
             .flat_map(|run| run.first_page..run.first_page + run.nr_pages);
         for page in pages {
             let (table_no, index) = (page as usize / NR_ENTRIES, page as usize % NR_ENTRIES);
-            set(&mut self.tables[group][table_no].resident, index, false);
+            each(&mut self.tables[group][table_no], index);
         }
     }
 

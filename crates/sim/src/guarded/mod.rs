@@ -7,7 +7,8 @@
 //!
 //! What is decided is what the live guard decides, by the same code: ages by `strata_lru::ages`, the promise by
 //! `strata_control::promise`, what goes by `strata_control::guard`. Only who walks and who takes is played: walks take no
-//! time, pages go at once, and there is always room in swap. Every page is its group's own: none is shared or locked.
+//! time, pages go at once, and there is always room in swap. Every page is its group's own: none is shared or locked. What a
+//! guard reads back after a broken promise counts as away until its next access, which costs nothing then.
 //!
 //! A guard sees what is mapped. Accesses through descriptors are passed over, and only counted. A trace without times
 //! has an access a millisecond: promises are about minutes. What a recording knows to be freed is gone, and is no longer away.
@@ -189,8 +190,8 @@ impl Play {
     }
 
     fn access(&mut self, page: PageId) {
-        if let Some((group, kind)) = self.memory.access(page) {
-            self.sums[group].fault(kind);
+        if let Some(fault) = self.memory.access(page) {
+            self.sums[fault.group].fault(fault.kind, fault.is_near);
         }
     }
 
@@ -212,12 +213,17 @@ impl Play {
             keeper.look(at, footprint, returned);
             idle.push(guard::idle(keeper, |age| ages.idle_for(age)));
             self.sums[usize::from(id.0)].came_back(returned);
+            if let Some(within) = keeper.reads_back() {
+                let runs = self.ledger.taken_within(id, within);
+                self.memory.read_back(usize::from(id.0), &runs);
+            }
         }
         let members = ids.clone().zip(&self.keepers).zip(idle);
         let members = members.map(|((group, keeper), idle)| Member {
             group,
             keeper,
             idle,
+            went: strata_lru::ages::NrPages::default(),
             nr_pages_max: u64::MAX,
         });
         let choice = guard::choose(&self.ledger, members, u64::MAX);

@@ -68,9 +68,11 @@ pub struct GuardedGroup {
     pub came_back_worst_min: Ratio,
     /// How long nothing was taken because the promise was broken, milliseconds.
     pub resting_ms: u64,
-    /// Accesses that found their page away.
+    /// Accesses that found their page away, and waited for it.
     pub faults: ByKind<u64>,
-    /// What these cost, nanoseconds.
+    /// Accesses that found their page read back ahead, after the promise was broken twice in a row: they wait for nothing.
+    pub faults_read_back: u64,
+    /// What the faults cost, nanoseconds.
     pub fault_ns: u64,
     /// The last walk.
     pub at_end: Moment,
@@ -158,13 +160,17 @@ pub(super) struct Sums {
     worst: Ratio,
     resting_ms: u64,
     nr_faults: NrPages,
+    nr_faults_read_back: u64,
     last: Moment,
     moments: Vec<Moment>,
 }
 
 impl Sums {
-    pub(super) fn fault(&mut self, kind: Kind) {
-        self.nr_faults += NrPages::only(kind, 1);
+    pub(super) fn fault(&mut self, kind: Kind, is_near: bool) {
+        match is_near {
+            true => self.nr_faults_read_back += 1,
+            false => self.nr_faults += NrPages::only(kind, 1),
+        }
     }
 
     pub(super) fn came_back(&mut self, returned: NrPages) {
@@ -230,6 +236,7 @@ impl Sums {
             came_back_worst_min: self.worst,
             resting_ms: self.resting_ms,
             faults: by_kind(self.nr_faults),
+            faults_read_back: self.nr_faults_read_back,
             fault_ns: cost.refaults_ns(self.nr_faults.anon, self.nr_faults.file),
             at_end: self.last,
             over_time: self.moments,

@@ -114,7 +114,9 @@ proptest! {
             }
         }
         let told = play.sums.into_iter().map(|sums| sums.told(0, &CostModel::default()));
-        let told: u64 = told.map(|group| group.faults.anon + group.faults.file).sum();
+        let told: u64 = told
+            .map(|group| group.faults.anon + group.faults.file + group.faults_read_back)
+            .sum();
         prop_assert_eq!(told, nr_faults);
     }
 }

@@ -68,7 +68,8 @@ enum ByArg {
 /// Prints what a history says.
 pub(super) fn show(args: &HistoryArgs) -> anyhow::Result<ExitCode> {
     let place = args.svg.clone().map(ReportFile::try_place).transpose()?;
-    let to_s = unix_s();
+    // The second that is now is part of it.
+    let to_s = unix_s() + 1;
     let by = match args.by {
         Some(ByArg::Minute) => By::Minute,
         Some(ByArg::Hour) => By::Hour,
@@ -99,7 +100,7 @@ pub(super) struct Keeping(Option<History>);
 impl Keeping {
     /// Begins one where it was asked for, or where guards that act keep theirs.
     pub(super) fn start(asked: Option<&Path>, is_acting: bool) -> Keeping {
-        let path = asked.or(is_acting.then_some(Path::new(HISTORY_PATH)));
+        let path = asked.or_else(|| is_acting.then_some(Path::new(HISTORY_PATH)));
         let path = path.filter(|path| *path != Path::new(NOWHERE));
         Keeping(path.and_then(|path| {
             let started = History::start(path);
@@ -142,8 +143,12 @@ fn text(account: &Account, columns: Option<usize>) -> String {
     };
     let sum = |of: fn(&Figures) -> u64| slots.iter().map(|slot| of(&slot.figures)).sum::<u64>();
     let (taken, back) = (sum(|of| of.taken_bytes), sum(|of| of.came_back_bytes));
+    let unit = match account.by_s {
+        ..3600 => "minute",
+        _ => "hour",
+    };
     let mut text = format!(
-        "given back {}, of which {} came back ({:.1} %); at the end {} were away, for {} of swap and ages\n\n",
+        "given back {}, of which {} came back ({:.1} %); in the last {unit} told {} were away, for {} of swap and ages\n\n",
         Bytes(taken),
         Bytes(back),
         100.0 * back as f64 / taken.max(1) as f64,
@@ -303,7 +308,7 @@ mod tests {
     fn a_history_is_read_at_a_glance() {
         let text = text(&account(), None);
         assert!(
-            text.starts_with("given back 8.0 MiB, of which 2.0 MiB came back (25.0 %)"),
+            text.starts_with("given back 8 MiB, of which 2 MiB came back (25.0 %)"),
             "{text}"
         );
         let bar = |time: &str| {

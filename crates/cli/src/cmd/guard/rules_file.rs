@@ -6,7 +6,7 @@
 //! **Invariants** I1: a file is taken whole or not at all; keys that nothing knows are errors.
 
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -31,6 +31,7 @@ pub(super) struct RulesFile {
     /// The share of all processors.
     pub(super) cpu_share: Option<f64>,
     pub(super) swap: Option<SwapSpec>,
+    pub(super) history: Option<PathBuf>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -38,10 +39,18 @@ pub(super) struct RulesFile {
 struct File {
     cpu: Option<Text>,
     swap: Option<Text>,
+    history: Option<PathBuf>,
     #[serde(default)]
     exclude: Vec<Text>,
+    host: Option<Host>,
     #[serde(default, rename = "rule")]
     rules: Vec<Spanned<Entry>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Host {
+    free: Text,
 }
 
 #[derive(Debug, Deserialize)]
@@ -109,6 +118,8 @@ fn parse(text: &str) -> Result<RulesFile, Wrong> {
             why: error.to_string(),
         })?;
     }
+    let free = file.host.as_ref().map(|host| &host.free);
+    rules.free_share = optional(free, parse_percent)?;
     for entry in &file.rules {
         rules.rules.push(rule(entry)?);
     }
@@ -122,6 +133,7 @@ fn parse(text: &str) -> Result<RulesFile, Wrong> {
         rules,
         cpu_share: optional(file.cpu.as_ref(), parse_percent)?,
         swap: optional(file.swap.as_ref(), str::parse)?,
+        history: file.history,
     })
 }
 
@@ -195,14 +207,15 @@ mod tests {
     #[test]
     fn rules_have_the_units_that_people_write() {
         let file = parse(
-            "cpu = '1%'\nswap = 'zram:1G'\nexclude = ['/a']\n\
+            "cpu = '1%'\nswap = 'zram:1G'\nhistory = 'none'\nexclude = ['/a']\n\
              [[rule]]\ncgroup = '/system.slice/*'\npromise = '1%/min'\nmin_age = '2m'\n\
              [[rule]]\nunit = 'db.service'\nmemory = '4G'\nlow = '1G'\n\
-             [[rule]]\nuser = 'root'\npromise = 'none'\n[[rule]]\n",
+             [[rule]]\nuser = 'root'\npromise = 'none'\n[[rule]]\n[host]\nfree = '5%'\n",
         );
         let file = file.expect("rules");
         assert_eq!(file.cpu_share, Some(0.01));
         assert!(matches!(file.swap, Some(SwapSpec::Zram { .. })));
+        assert_eq!(file.rules.free_share, Some(0.05));
         let rules = &file.rules.rules;
         assert_eq!(rules[0].promise_share_per_min, Some(0.01));
         assert_eq!(rules[0].min_age, Duration::from_secs(120));

@@ -49,7 +49,7 @@ CREATE VIEW history AS
 pub enum HistoryError {
     /// There is none.
     #[error(
-        "there is no history at {0}: a guard with --promise keeps one; --history PATH names another"
+        "there is no history at {0}: a guard that acts keeps one; --history PATH names another"
     )]
     Missing(PathBuf),
     /// There is no place for it.

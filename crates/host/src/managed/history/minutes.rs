@@ -4,7 +4,7 @@
 //!
 //! **Invariants** I1: what counters grow by is in one minute, once.
 
-use super::super::status::{GroupStatus, Status};
+use crate::managed::status::{GroupStatus, Status};
 use std::collections::BTreeMap;
 
 /// Seconds.
@@ -140,40 +140,9 @@ fn part(of: u64, share: u64, all: u64) -> u64 {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
+    use super::super::tests::status;
     use super::*;
-    use std::time::Duration;
-    use strata_control::promise::Standing;
-
-    /// A guard of groups of which so much was taken and came back.
-    pub(in super::super) fn status(cpu_ns: u64, groups: &[(&str, u64, u64)]) -> Status {
-        let group = |(path, taken, came_back): &(&str, u64, u64)| GroupStatus {
-            group: (*path).to_owned(),
-            name: None,
-            promise_share_per_min: Some(0.002),
-            memory_bytes: None,
-            resident_bytes: 1000,
-            used_lately_bytes: 400,
-            idle_bytes: 600,
-            could_give_bytes: 600,
-            shared_bytes: 0,
-            unknown_bytes: 0,
-            away_bytes: taken - came_back,
-            away_anon_bytes: 0,
-            taken_bytes: *taken,
-            taken_by_amount_bytes: 0,
-            came_back_bytes: *came_back,
-            came_back_per_min_bytes: 0,
-            allowed_per_min_bytes: 0,
-            age_anon_ms: 60_000,
-            age_file_ms: 60_000,
-            standing: Standing::Kept,
-            why_not_more: None,
-        };
-        let min_age = Duration::from_secs(60);
-        let groups = groups.iter().map(group).collect();
-        Status::of(true, min_age, Duration::ZERO, 1, cpu_ns, 100, groups)
-    }
 
     fn told(minute: &Minute, path: &str) -> (u64, u64) {
         let figures = minute.figures[path];

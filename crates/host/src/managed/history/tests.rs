@@ -2,7 +2,6 @@
 
 use super::database::{HistoryError, log_of, open_to_write};
 use super::keep::History;
-use super::minutes::tests::status;
 use super::minutes::{HOST, Minute};
 use super::store::{Bounds, HOUR_S, Store};
 use super::{Account, By, Figures, Question, read};
@@ -10,10 +9,43 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use strata_control::promise::Standing;
+
+use crate::managed::status::{GroupStatus, Status};
 
 const DAY_S: u64 = 24 * HOUR_S;
 /// When tests begin: an hour begins then.
 const NOW_S: u64 = 500_000 * HOUR_S;
+
+/// A guard of groups of which so much was taken and came back.
+pub(super) fn status(cpu_ns: u64, groups: &[(&str, u64, u64)]) -> Status {
+    let group = |(path, taken, came_back): &(&str, u64, u64)| GroupStatus {
+        group: (*path).to_owned(),
+        name: None,
+        promise_share_per_min: Some(0.002),
+        memory_bytes: None,
+        resident_bytes: 1000,
+        used_lately_bytes: 400,
+        idle_bytes: 600,
+        could_give_bytes: 600,
+        shared_bytes: 0,
+        unknown_bytes: 0,
+        away_bytes: taken - came_back,
+        away_anon_bytes: 0,
+        taken_bytes: *taken,
+        taken_by_amount_bytes: 0,
+        came_back_bytes: *came_back,
+        came_back_per_min_bytes: 0,
+        allowed_per_min_bytes: 0,
+        age_anon_ms: 60_000,
+        age_file_ms: 60_000,
+        standing: Standing::Kept,
+        why_not_more: None,
+    };
+    let min_age = Duration::from_secs(60);
+    let groups = groups.iter().map(group).collect();
+    Status::of(true, min_age, Duration::ZERO, 1, cpu_ns, 100, groups)
+}
 
 fn place() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();

@@ -118,6 +118,11 @@ impl AgedPages {
         self.ledger.taken(runs);
     }
 
+    /// These pages can't be taken.
+    pub fn stayed(&mut self, runs: &[Run]) {
+        self.ledger.stayed(runs);
+    }
+
     /// The ledger itself.
     pub fn ledger(&self) -> &Ledger {
         &self.ledger

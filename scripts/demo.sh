@@ -144,7 +144,7 @@ echo "Together they hold $(mib "$before") MiB; redis answers $(field ops_per_s "
 command=(guard --promise "$promise" --min-age ${min_age_s}s --swap "zram:$(($(mib "$before") * 2))M" --cgroup "/$prefix-*")
 headline "strata guard takes what was not used for $min_age_s s, as long as at most ${promise%/min} of a program comes back a minute"
 echo "\$ strata ${command[*]}"
-"$strata" "${command[@]}" --cpu 5% --history none --format json >"$work/guard" 2>"$work/err" &
+"$strata" "${command[@]}" --cpu 5% --history none --release --format json >"$work/guard" 2>"$work/err" &
 guard=$!
 ask during $guard_s &
 asking=$!

@@ -2,7 +2,7 @@
 """The tables of docs/validation/evaluation.md, out of what scripts/evaluate.sh has computed.
 
 evaluate.py sizes CSV                          amounts of memory that `strata sim` replayed, in pages
-evaluate.py SECTION FRESH ZOO FILE=TRACE...    prints a table: FRESH has FILE.fd.csv and FILE.mmap.csv of
+evaluate.py SECTION FRESH ZOO FILE=TRACE...    prints a table (`ratios`: CSV): FRESH has FILE.fd.csv and FILE.mmap.csv of
                                                `strata sim`, ZOO has FILE.csv of libCacheSim
 evaluate.py splice PAGE NAME                   puts stdin between the marks of that name in a page
 evaluate.py planned PLAN.JSON BYTES            what a plan says of a budget: refaults expected, lowest and highest,
@@ -83,12 +83,10 @@ def table(heads, rows):
 def ratios(cells):
     has_zoo = any(policy in cell.ratios for cell in cells for policy in ZOO)
     columns = OURS + list(ZOO) if has_zoo else OURS
-    heads = [ZOO.get(policy, f"`{policy}`") for policy in columns]
-    show = lambda cell, policy: f"{cell.ratios[policy]:.6f}" if policy in cell.ratios else "-"
-    rows = ([cell.trace, str(cell.pages)] + [show(cell, policy) for policy in columns] for cell in cells)
-    table(["trace", "pages"] + heads, rows)
-    if not has_zoo:
-        print(f"\n{NO_ZOO}: its columns are left out.")
+    show = lambda cell, policy: f"{cell.ratios[policy]:.6f}" if policy in cell.ratios else ""
+    rows = csv.writer(sys.stdout, lineterminator="\n")
+    rows.writerow(["trace", "pages"] + [ZOO.get(policy, policy) for policy in columns])
+    rows.writerows([cell.trace, cell.pages] + [show(cell, policy) for policy in columns] for cell in cells)
 
 
 def relative(cells):

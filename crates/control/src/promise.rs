@@ -44,6 +44,8 @@ const ASSUMED_SHARE: f64 = 0.05;
 const NR_WALKS_WITHIN_AGE: u32 = 6;
 /// Broken so often in a row, a promise can't be kept.
 const NR_BROKEN_MAX: u32 = 4;
+/// The share of time that tasks of a group may wait for memory: one part in a hundred.
+const STALL_SHARE_MAX: f64 = 0.01;
 
 /// What is promised.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -102,6 +104,8 @@ pub struct Keeper {
     nr_broken_in_row: u32,
     /// The promise was broken for the second time in a row, and nobody has asked since.
     is_broken_again: bool,
+    /// Tasks of the group wait for memory for too much of the time.
+    is_stalled: bool,
     /// Since when the promise has been kept, with the age as it is.
     kept_since: Duration,
 }
@@ -125,6 +129,7 @@ impl Keeper {
             rest_until: None,
             nr_broken_in_row: 0,
             is_broken_again: false,
+            is_stalled: false,
             kept_since: Duration::ZERO,
         }
     }
@@ -135,6 +140,12 @@ impl Keeper {
         for known in [&mut self.anon, &mut self.file] {
             known.age = known.age.max(promise.min_age);
         }
+    }
+
+    /// Tasks of the group waited for memory for this share of the time since the last look, where the kernel tells. Where
+    /// that is too much and something came back, the promise is broken whatever its amount.
+    pub fn waited(&mut self, share: f64) {
+        self.is_stalled = share > STALL_SHARE_MAX;
     }
 
     /// A walk has ended at `at`, on a clock that does not go back: the group's footprint, and what the walk found in
@@ -164,7 +175,9 @@ impl Keeper {
             return;
         }
         let came_back = self.came_back();
-        match came_back.total() > self.allowed_pages() {
+        let is_too_much = came_back.total() > self.allowed_pages();
+        let is_stalled = self.is_stalled && returned.total() > 0;
+        match is_too_much || is_stalled {
             true => self.broken(at, came_back),
             false if at.saturating_sub(self.kept_since) >= WINDOW => self.kept(at, came_back),
             false => {}
@@ -355,6 +368,21 @@ mod tests {
         assert_eq!(keeper.reads_back(), None, "once");
         keeper.look(at(200), FOOTPRINT, anon(0));
         assert_eq!(keeper.standing(), Standing::Kept);
+    }
+
+    #[test]
+    fn a_group_whose_tasks_wait_for_what_comes_back_breaks_the_promise_with_little() {
+        let at = Duration::from_secs;
+        let standing = |share, nr_pages| {
+            let mut keeper = keeper();
+            keeper.look(at(0), FOOTPRINT, NrPages::default());
+            keeper.waited(share);
+            keeper.look(at(10), FOOTPRINT, anon(nr_pages));
+            keeper.standing()
+        };
+        assert_eq!(standing(0.02, 1), Standing::Resting);
+        assert_eq!(standing(0.01, 1), Standing::Kept);
+        assert_eq!(standing(0.5, 0), Standing::Kept, "it waits for something else");
     }
 
     #[test]

@@ -24,6 +24,8 @@ const WORTH_TELLING_PAGES: u64 = 256;
 #[derive(Debug)]
 pub(super) struct Group {
     reader: GroupReader,
+    /// When the group was looked at last, and how long its tasks had waited for memory.
+    waited: Option<(Duration, u64)>,
     rule: Rule,
     /// How the kernel's own choice fares.
     pub(super) fares: Fares,
@@ -48,6 +50,7 @@ impl Group {
     pub(super) fn new(chosen: &Chosen<'_>) -> Group {
         Group {
             reader: chosen.reader.clone(),
+            waited: None,
             rule: chosen.rule.clone(),
             fares: Fares::default(),
             keeper: Keeper::new(promise_of(chosen.rule)),
@@ -117,6 +120,7 @@ impl Group {
         self.away = away;
         self.went = NrPages::default();
         self.nr_returned_pages += returned.total();
+        self.look_at_waits(at);
         let footprint = self.resident.total() + away.total();
         self.keeper.look(at, footprint, returned);
         self.idle = guard::idle(&self.keeper, |age| pages_of(ages.idle_for(age)));
@@ -127,6 +131,16 @@ impl Group {
     /// What went page by page since the walk.
     pub(super) fn went_pages(&self) -> NrPages {
         self.went
+    }
+
+    fn look_at_waits(&mut self, at: Duration) {
+        let now = self.reader.waited_us().map(|waited_us| (at, waited_us));
+        if let (Some((then, before_us)), Some((_, waited_us))) = (self.waited, now) {
+            let passed = at.saturating_sub(then).as_secs_f64().max(1e-3);
+            let waited = Duration::from_micros(waited_us.saturating_sub(before_us));
+            self.keeper.waited(waited.as_secs_f64() / passed);
+        }
+        self.waited = now;
     }
 
     /// The group, to be read from.

@@ -139,6 +139,14 @@ impl GroupReader {
         })
     }
 
+    /// How long some task of the group has waited for memory in all, microseconds; `None` where the kernel does not tell
+    /// (v1, or no PSI).
+    pub fn waited_us(&self) -> Option<u64> {
+        let text = read_text(&self.path.join("memory.pressure")).ok()?;
+        let some = text.lines().find(|line| line.starts_with("some "))?;
+        some.rsplit_once("total=")?.1.trim().parse().ok()
+    }
+
     /// The hard limit, bytes; `None` without one.
     pub fn limit_bytes(&self) -> Option<u64> {
         self.number(match self.version {

@@ -1,6 +1,6 @@
 # Thin over scripts/: each can be run by itself and says at its top what it does.
 .DEFAULT_GOAL := help
-.PHONY: help run test test-guest test-long check bench evaluate evaluate-plan coverage fuzz man fmt clean
+.PHONY: help run test test-guest test-long check bench evaluate evaluate-plan evaluate-guard coverage fuzz man fmt clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -34,6 +34,9 @@ fuzz: ## each fuzz target for a while (FUZZ_SECONDS); writes docs/validation/fuz
 
 coverage: ## which lines of the engine its tests run; writes docs/validation/coverage.md
 	@scripts/coverage.sh
+
+evaluate-guard: ## what a guard gives back of real programs, and what that costs; writes docs/validation/guard.md (QUICK=1: six minutes, writes nothing)
+	@scripts/evaluate-guard.sh
 
 evaluate-plan: ## do plans come true? the tables of docs/validation/plan-validation.md and docs/validation/recording.md
 	@scripts/evaluate-plan.sh

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Unpacks servers and tools for demos, tests and benchmarks under target/servers/; installs nothing.
-#   servers.sh NAME...        redis memcached fio sqlite3 postgresql rocksdb perf tmux prometheus
+#   servers.sh NAME...        redis memcached fio sqlite3 postgresql rocksdb perf tmux prometheus chromium
 # Packages and those libraries of theirs that the machine lacks are fetched with `apt-get download`
 # and unpacked with `dpkg -x`. Wrappers in target/servers/bin/ start them with these libraries.
 source "$(dirname "$0")/lib.sh"
@@ -15,11 +15,12 @@ packages_of() {
     memcached | fio | sqlite3 | tmux | prometheus) echo "$1" ;;
     perf) echo linux-perf ;;
     rocksdb) echo rocksdb-tools ;;
+    chromium) echo chromium-headless-shell ;;
     postgresql)
         local newest
         newest=$(apt-cache search --names-only '^postgresql-[0-9]+$' | cut -d' ' -f1 | sort -V | tail -n 1)
         echo "${newest:-postgresql-15} postgresql-client-${newest#postgresql-}" ;;
-    *) fail "unknown server $1; there are: redis memcached fio sqlite3 postgresql rocksdb perf tmux prometheus" ;;
+    *) fail "unknown server $1; there are: redis memcached fio sqlite3 postgresql rocksdb perf tmux prometheus chromium" ;;
     esac
 }
 
@@ -28,6 +29,7 @@ programs_of() {
     redis) echo redis-server redis-cli redis-benchmark ;;
     prometheus) echo promtool ;;
     rocksdb) echo db_bench ;;
+    chromium) echo chromium-headless-shell ;;
     postgresql) echo initdb postgres pg_ctl psql pgbench ;;
     *) echo "$1" ;;
     esac
@@ -74,7 +76,8 @@ unpack() {
 
 wrap() {
     local root=$servers/$1 program=$2 real libraries
-    real=$(find "$root/usr" -name "$program" -perm -u+x ! -type d ! -path '*/share/*' | head -n 1)
+    # Of two of that name the smaller is a script that looks for the other in its place when installed.
+    real=$(find "$root/usr" -name "$program" -perm -u+x ! -type d ! -path '*/share/*' -printf '%s %p\n' | sort -rn | head -n 1 | cut -d' ' -f2-)
     [ -n "$real" ] || fail "$1: no $program in the package"
     libraries=$(find "$root" -name '*.so*' -printf '%h\n' | sort -u | paste -sd:)
     mkdir -p "$servers/bin"
@@ -84,7 +87,7 @@ wrap() {
     mv "$servers/bin/$program.fresh" "$servers/bin/$program"
 }
 
-[ $# -gt 0 ] || fail "which? redis memcached fio sqlite3 postgresql rocksdb perf tmux prometheus"
+[ $# -gt 0 ] || fail "which? redis memcached fio sqlite3 postgresql rocksdb perf tmux prometheus chromium"
 mkdir -p "$target_dir"
 for name in "$@"; do
     [ -e "$servers/$name.done" ] && continue

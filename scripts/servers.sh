@@ -89,6 +89,9 @@ wrap() {
 
 [ $# -gt 0 ] || fail "which? redis memcached fio sqlite3 postgresql rocksdb perf tmux prometheus chromium"
 mkdir -p "$target_dir"
+# Tests that want the same run side by side.
+exec 9>"$target_dir/servers.lock"
+flock 9
 for name in "$@"; do
     [ -e "$servers/$name.done" ] && continue
     packages_of "$name" >/dev/null

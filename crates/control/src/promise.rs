@@ -382,7 +382,11 @@ mod tests {
         };
         assert_eq!(standing(0.02, 1), Standing::Resting);
         assert_eq!(standing(0.01, 1), Standing::Kept);
-        assert_eq!(standing(0.5, 0), Standing::Kept, "it waits for something else");
+        assert_eq!(
+            standing(0.5, 0),
+            Standing::Kept,
+            "it waits for something else"
+        );
     }
 
     #[test]

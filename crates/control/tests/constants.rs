@@ -51,6 +51,8 @@ page_cache/newcomers.rs STALE_MS: any number above the pause between two looks w
 page_cache/newcomers.rs 2: the second read is what makes a page active in the kernel
 page_cache/tiers.rs NR_TIERS: the kernel's number of tiers
 page_cache/tiers.rs HALVINGS_MAX: so many halvings leave nothing of any count
+promise.rs NR_WALKS_WITHIN_AGE: what is told to be idle for so long is so to a sixth of it
+promise.rs STALL_SHARE_MAX: what is promised, as the share that may come back; no run has it
 promise.rs 2: there are two kinds; twice as old after a first break
 promise.rs 4: how much older after breaks in a row: any number above that of a first break would do
 promise.rs 6: a bound on doublings: 64 minutes are above the longest rest

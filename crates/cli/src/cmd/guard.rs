@@ -249,11 +249,9 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
     }
     let swap = args.swap.clone().or(asked.swap).unwrap_or_default();
     let history = args.history.clone().or(asked.history);
-    let reload = Arc::new(AtomicBool::new(false));
-    if args.config.is_some() {
-        signal_hook::flag::register(SIGHUP, Arc::clone(&reload))
-            .context("installing the handler of SIGHUP failed")?;
-    }
+    let hangs_up = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(SIGHUP, Arc::clone(&hangs_up))
+        .context("installing the handler of SIGHUP failed")?;
     let mut service = Service::start(&MetricsConfig {
         address: args.metrics,
         textfile: (args.metrics_textfile.clone())
@@ -272,22 +270,17 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
     }
     let mut history = history::Keeping::start(history.as_deref(), is_acting);
     let mut told = Ok(());
-    let who = match &args.config {
-        Some(_) => Who::Served(Managed::subject()),
-        None => Who::Running(Managed::subject()),
-    };
     let attended = attend(
-        &who,
+        &Who::Served(Managed::subject()),
         config.access,
         TICK,
         args.length.map(Duration::from_millis),
         &mut |observer, turn| {
-            if let Some(path) = args
-                .config
-                .as_ref()
-                .filter(|_| reload.swap(false, Ordering::Relaxed))
-            {
-                read_again(path, &mut managed);
+            if hangs_up.swap(false, Ordering::Relaxed) {
+                match &args.config {
+                    Some(path) => read_again(path, &mut managed),
+                    None => return Attention::Enough,
+                }
             }
             if managed.tick(observer) {
                 for trouble in managed.troubles().iter().take(TOLD_MAX) {

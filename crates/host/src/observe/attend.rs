@@ -30,7 +30,8 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 pub enum Who {
     /// Somebody who runs already.
     Running(Subject),
-    /// Somebody who runs already, watched by a service: a hang-up is no wish to end, and the caller's.
+    /// Somebody who runs already, watched by a service: a hang-up is no wish to end, and the caller's. Its turns come in time:
+    /// the caller walks less often, and who has to rest is not cleared.
     Served(Subject),
     /// A command to start, with its descendants.
     Command {
@@ -200,7 +201,7 @@ impl Watch {
             }
             due += self.interval;
             let earliest = Instant::now() + observer.rest();
-            if due < earliest {
+            if due < earliest && !self.is_service {
                 let behind =
                     earliest.duration_since(due).as_nanos() / self.interval.as_nanos().max(1);
                 self.attended.nr_left_out += u64::try_from(behind).unwrap_or(u64::MAX);

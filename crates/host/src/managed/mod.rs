@@ -178,13 +178,15 @@ impl Managed {
         if self.takes.as_ref().is_some_and(Takes::are_under_way) {
             return false;
         }
-        if observer.elapsed() < self.next_walk {
+        let is_due = observer.elapsed() >= self.next_walk;
+        if is_due {
+            self.walk(observer);
+        }
+        if !self.takes.as_ref().is_some_and(Takes::are_under_way) {
             self.hold(observer);
             self.relieve(observer);
-            return false;
         }
-        self.walk(observer);
-        true
+        is_due
     }
 
     /// Other rules hold from the next walk on, which is at once.

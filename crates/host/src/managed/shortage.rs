@@ -37,6 +37,8 @@ pub(super) struct Shortage {
     last_short: Duration,
     /// Page cache that was dropped.
     dropped_bytes: u64,
+    /// What of it was asked for in the last round, and went.
+    round_bytes: (u64, u64),
 }
 
 impl Shortage {
@@ -48,6 +50,7 @@ impl Shortage {
             nr_censuses: 0,
             last_short: Duration::ZERO,
             dropped_bytes: 0,
+            round_bytes: (0, 0),
         }
     }
 
@@ -76,12 +79,17 @@ impl Shortage {
         if cache.is_busy() {
             return 0;
         }
-        let going_bytes = match &sample {
-            Some(sample) => drop_most(cache, sample, missing_bytes),
-            None => 0,
-        };
-        if going_bytes > 0 {
-            return 0;
+        // What is asked for and stays, as it is held or to be written, is not asked for again before programs give theirs.
+        if let Some(sample) = &sample {
+            let (asked_bytes, went_bytes) = self.round_bytes;
+            let going_bytes = match went_bytes * 2 >= asked_bytes {
+                true => drop_most(cache, sample, missing_bytes),
+                false => 0,
+            };
+            self.round_bytes = (going_bytes, 0);
+            if going_bytes > 0 {
+                return 0;
+            }
         }
         let is_known = sample.is_some() && self.nr_censuses >= NR_CENSUSES_MIN;
         cache.try_submit(CacheRequest::Census);
@@ -105,7 +113,10 @@ impl Shortage {
                     self.nr_censuses = NR_CENSUSES_MIN;
                     sample = Some(CacheSample::default());
                 }
-                CacheDone::Dropped { dropped, .. } => self.dropped_bytes += dropped.dropped_bytes,
+                CacheDone::Dropped { dropped, .. } => {
+                    self.dropped_bytes += dropped.dropped_bytes;
+                    self.round_bytes.1 += dropped.dropped_bytes;
+                }
                 CacheDone::Look(_) => {}
             }
         }

@@ -4,6 +4,7 @@ use crate::support;
 
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
+use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -320,12 +321,17 @@ fn a_service_manager_and_prometheus_are_told_how_it_stands() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("notify");
     let socket = UnixDatagram::bind(&path).expect("a socket");
-    socket.set_nonblocking(true).expect("a socket");
-    let said = || {
+    let (heard, hears) = channel();
+    thread::spawn(move || {
         let mut text = [0; 256];
-        let received = socket.recv(&mut text).ok()?;
-        Some(String::from_utf8_lossy(&text[..received]).into_owned())
-    };
+        while let Ok(received) = socket.recv(&mut text) {
+            let text = String::from_utf8_lossy(&text[..received]).into_owned();
+            if heard.send(text).is_err() {
+                return;
+            }
+        }
+    });
+    let said = || hears.try_recv().ok();
     let strata = guard(&["--metrics", "127.0.0.1:0"]).env("NOTIFY_SOCKET", &path);
     let live = Live::start(&strata);
     let mut told = String::new();
@@ -347,13 +353,30 @@ fn a_service_manager_and_prometheus_are_told_how_it_stands() {
     assert!(could_give > Some(48.0 * MIB as f64), "{text}");
     assert!(text.contains("strata_guard_acting 0\n"), "{text}");
     end(live);
-    told.extend(std::iter::from_fn(said));
-    assert!(told.contains("STOPPING=1"), "{told}");
+    wait_until("the end to be told", || {
+        told.extend(said());
+        told.contains("STOPPING=1")
+    });
     idler.end();
     match promtool() {
         Err(why) => skip!("needs promtool (Debian package prometheus): {why}"),
         Ok(promtool) => check(promtool, &text),
     }
+}
+
+#[test]
+fn a_service_manager_that_does_not_listen_holds_no_guard_up() {
+    needs!("cap_bpf", "memory_cgroup");
+    let _guard = Guard::new();
+    let idler = Idler::start("unheard");
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("notify");
+    let _socket = UnixDatagram::bind(&path).expect("a socket");
+    let live = Live::start(&guard(&[]).env("NOTIFY_SOCKET", &path));
+    // Each turn says something, and ten words fill the socket.
+    wait_for(&live, "many walks", |status| bytes(status, "nr_walks") > 24);
+    end(live);
+    idler.end();
 }
 
 #[test]

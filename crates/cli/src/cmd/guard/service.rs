@@ -3,9 +3,12 @@
 //! **Owns** when either is told. **Does not own** the metrics (`strata_host::metrics`), how they are fetched
 //! (`strata_host::remote`), nor the way to the service manager (`sd_notify`).
 //!
-//! **Invariants** I1: neither can hold a guard up, or end it: without a service manager nothing is said.
+//! **Invariants** I1: neither can hold a guard up, or end it: a thread of its own waits for a service manager that does not
+//! listen, and without one nothing is said.
 
-use std::time::Duration;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use sd_notify::NotifyState;
@@ -18,12 +21,17 @@ use crate::print;
 
 /// Scrapes are answered for so long at each turn.
 const ANSWER_SPAN: Duration = Duration::from_millis(1);
+/// Words to the service manager that wait at most; it hears the next ones as well.
+const WAITING_MAX: usize = 8;
+/// The last word is waited for so long.
+const LAST_WORD_MAX: Duration = Duration::from_millis(200);
 
 /// Those who are told.
 pub(super) struct Service {
     served: Option<Served>,
     metrics: String,
     is_ready: bool,
+    manager: Option<Manager>,
 }
 
 impl Service {
@@ -43,6 +51,7 @@ impl Service {
             served,
             metrics: String::new(),
             is_ready: false,
+            manager: Manager::find(),
         })
     }
 
@@ -51,16 +60,16 @@ impl Service {
         if self.served.is_some() {
             self.metrics = render_guard(status);
         }
-        say(&[NotifyState::Status(&one_line(status))]);
+        self.say(Word::Status(one_line(status)));
     }
 
     /// A turn of the loop has ended: it goes on.
     pub(super) fn turn(&mut self) {
         if !self.is_ready {
             self.is_ready = true;
-            say(&[NotifyState::Ready]);
+            self.say(Word::Ready);
         }
-        say(&[NotifyState::Watchdog]);
+        self.say(Word::Watchdog);
         if let Some(served) = &mut self.served {
             for trouble in served.answer(&|| self.metrics.clone(), ANSWER_SPAN) {
                 print::warning(&trouble);
@@ -70,7 +79,15 @@ impl Service {
 
     /// The guard ends.
     pub(super) fn end(self) {
-        say(&[NotifyState::Stopping]);
+        self.say(Word::Stopping);
+        self.manager.into_iter().for_each(Manager::leave);
+    }
+
+    fn say(&self, word: Word) {
+        if let Some(manager) = &self.manager {
+            // One that does not listen misses it.
+            let _missed = manager.words.try_send(word);
+        }
     }
 }
 
@@ -85,8 +102,54 @@ fn one_line(status: &Status) -> String {
     format!("{amount}; {nr_groups} group{plural}")
 }
 
-fn say(what: &[NotifyState<'_>]) {
-    if let Err(error) = sd_notify::notify(what) {
-        tracing::debug!("the service manager is not told: {error}");
+/// What the service manager is told.
+#[derive(Debug)]
+enum Word {
+    Ready,
+    Status(String),
+    Watchdog,
+    Stopping,
+}
+
+/// The way to the service manager.
+struct Manager {
+    words: SyncSender<Word>,
+    thread: JoinHandle<()>,
+}
+
+impl Manager {
+    /// `None` where none has started this process.
+    fn find() -> Option<Manager> {
+        std::env::var_os("NOTIFY_SOCKET")?;
+        let (words, heard) = sync_channel::<Word>(WAITING_MAX);
+        let talk = move || {
+            for word in heard {
+                let said = match &word {
+                    Word::Ready => sd_notify::notify(&[NotifyState::Ready]),
+                    Word::Status(line) => sd_notify::notify(&[NotifyState::Status(line)]),
+                    Word::Watchdog => sd_notify::notify(&[NotifyState::Watchdog]),
+                    Word::Stopping => sd_notify::notify(&[NotifyState::Stopping]),
+                };
+                if let Err(error) = said {
+                    tracing::debug!("the service manager is not told: {error}");
+                }
+            }
+        };
+        let started = thread::Builder::new().name("strata-notify".to_owned());
+        let thread = started.spawn(talk);
+        let told = |error: &std::io::Error| {
+            print::warning(&format_args!("the service manager is not told: {error}"));
+        };
+        let thread = thread.inspect_err(told).ok()?;
+        Some(Manager { words, thread })
+    }
+
+    /// Ends the thread, but waits no longer than the last word may take.
+    fn leave(self) {
+        drop(self.words);
+        let until = Instant::now() + LAST_WORD_MAX;
+        while !self.thread.is_finished() && Instant::now() < until {
+            thread::sleep(Duration::from_millis(5));
+        }
     }
 }

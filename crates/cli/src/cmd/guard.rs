@@ -3,6 +3,7 @@
 //! **Owns** the options, the pace of looks and the table. **Does not own** the rules file (`rules_file`), who is looked
 //! after and what is taken (`strata_host::managed`), what was (`history`), nor what other programs are told (`service`).
 
+mod aside;
 mod history;
 mod rules_file;
 mod service;
@@ -33,6 +34,7 @@ use crate::cmd::report_file;
 use crate::cmd::run::swap_arg;
 use crate::failure::UsageError;
 use crate::print;
+use aside::{Rereading, Stdout};
 use rules_file::RulesFile;
 use service::Service;
 
@@ -269,7 +271,11 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
         ));
     }
     let mut history = history::Keeping::start(history.as_deref(), is_acting);
-    let mut told = Ok(());
+    // From here on nobody waits for whoever reads what is said.
+    print::hand_over();
+    let out = Stdout::start().context("starting the thread that writes to stdout failed")?;
+    let mut rereading = None;
+    let mut can_tell = true;
     let attended = attend(
         &Who::Served(Managed::subject()),
         config.access,
@@ -278,9 +284,13 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
         &mut |observer, turn| {
             if hangs_up.swap(false, Ordering::Relaxed) {
                 match &args.config {
-                    Some(path) => read_again(path, &mut managed),
+                    Some(path) => rereading = read_again(path),
                     None => return Attention::Enough,
                 }
+            }
+            if let Some(read) = rereading.as_ref().and_then(Rereading::read) {
+                rereading = None;
+                hold_from_now_on(read, &mut managed);
             }
             if managed.tick(observer) {
                 for trouble in managed.troubles().iter().take(TOLD_MAX) {
@@ -290,12 +300,12 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
                 house.iter().for_each(|house| house.leave(&status));
                 service.walked(&status);
                 history.look(&status);
-                told = tell(&status, args.format);
+                can_tell = tell(&out, &status, args.format);
             }
             service.turn();
-            match (&told, turn) {
-                (Ok(()), Turn::Next) => Attention::GoOn,
-                _ => Attention::Enough,
+            match can_tell && turn == Turn::Next {
+                true => Attention::GoOn,
+                false => Attention::Enough,
             }
         },
     );
@@ -307,7 +317,7 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
     }
     history.end(&status);
     attended?;
-    told?;
+    out.end()?;
     if args.format == Format::Text && !stdout().is_terminal() {
         print::data(table(&status, print::columns()))?;
     }
@@ -357,26 +367,37 @@ fn asked(args: &GuardArgs) -> anyhow::Result<RulesFile> {
     })
 }
 
-/// Has the rules of a file hold from now on; if they are wrong, those before stay.
-fn read_again(path: &Path, managed: &mut Managed) {
-    match RulesFile::read(path) {
+/// Has a file read; its rules hold once that is done.
+fn read_again(path: &Path) -> Option<Rereading> {
+    let told = |error: &std::io::Error| {
+        print::warning(&format_args!("the rules stay as they were: {error}"));
+    };
+    Rereading::start(path).inspect_err(told).ok()
+}
+
+/// Has the rules of a file hold; if they are wrong, those before stay.
+fn hold_from_now_on(read: anyhow::Result<RulesFile>, managed: &mut Managed) {
+    match read {
         Ok(file) => {
-            print::note(&format!("the rules in {} hold now", path.display()));
+            print::note(&"the rules of the file hold now");
             managed.set_rules(file.rules);
         }
         Err(error) => print::warning(&format!("the rules stay as they were: {error:#}")),
     }
 }
 
-fn tell(status: &Status, format: Format) -> anyhow::Result<()> {
+/// Returns whether stdout can be written still.
+fn tell(out: &Stdout, status: &Status, format: Format) -> bool {
     match format {
-        Format::Json => print::data(format!("{}\n", serde_json::to_string(status)?))?,
+        Format::Json => match serde_json::to_string(status) {
+            Ok(line) => out.say(format!("{line}\n")),
+            Err(_) => true,
+        },
         Format::Text if stdout().is_terminal() => {
-            print::data(format!("{CLEAR}{}", table(status, print::columns())))?;
+            out.say(format!("{CLEAR}{}", table(status, print::columns())))
         }
-        Format::Text => {}
+        Format::Text => true,
     }
-    Ok(())
 }
 
 /// For people; lines are cut at so many columns.

@@ -46,7 +46,7 @@ pub(super) struct Fares {
 }
 
 impl Fares {
-    /// Whether it may be asked at `at`.
+    /// Whether the kernel may be asked for an amount of the group at `at`.
     pub(super) fn may_take(&self, at: Duration) -> bool {
         at >= self.rest_until
     }
@@ -110,13 +110,13 @@ impl Amounts {
 
     /// The group of which the kernel has taken, and whether it found anything; it gets more to do.
     pub(super) fn collect(&mut self) -> Option<(GroupId, bool)> {
-        let outcome = self.thread.poll()?;
+        let result = self.thread.poll()?;
         let group = self.asked.take()?;
         self.hand_over();
-        if let Err(error) = &outcome.result {
+        if let Err(error) = &result {
             tracing::debug!("{error}");
         }
-        Some((group, outcome.result.is_ok()))
+        Some((group, result.is_ok()))
     }
 
     fn hand_over(&mut self) {

@@ -72,7 +72,7 @@ impl Whom {
         pattern(text, text, "java").map(Whom::Process)
     }
 
-    /// Whether it has no wildcard.
+    /// Whether the rule names its groups without a wildcard.
     fn is_by_name(&self) -> bool {
         let has_none = |pattern: &Pattern| !pattern.as_str().contains(['*', '?', '[']);
         match self {

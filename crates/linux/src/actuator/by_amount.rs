@@ -7,21 +7,11 @@ use std::io;
 
 use super::worker::Worker;
 use crate::cgroup::{GroupReader, ReclaimError, reclaim_from};
-use crate::process::thread_cpu_ns;
-
-/// What became of one request.
-#[derive(Debug)]
-pub struct AmountOutcome {
-    /// Bytes reclaimed.
-    pub result: Result<u64, ReclaimError>,
-    /// Processor time of the thread, nanoseconds.
-    pub cpu_ns: u64,
-}
 
 /// The thread; at most one request is outstanding.
 #[derive(Debug)]
 pub struct ByAmount {
-    worker: Worker<(GroupReader, u64), AmountOutcome>,
+    worker: Worker<(GroupReader, u64), Result<u64, ReclaimError>>,
 }
 
 impl ByAmount {
@@ -33,16 +23,9 @@ impl ByAmount {
         let worker = Worker::start(
             "strata-amount",
             1,
-            |(group, bytes): (GroupReader, u64), stop| {
-                let start = thread_cpu_ns();
-                let result = match stop.is_set() {
-                    true => Ok(0),
-                    false => reclaim_from(&group, bytes),
-                };
-                AmountOutcome {
-                    result,
-                    cpu_ns: thread_cpu_ns() - start,
-                }
+            |(group, bytes): (GroupReader, u64), stop| match stop.is_set() {
+                true => Ok(0),
+                false => reclaim_from(&group, bytes),
             },
         )?;
         Ok(ByAmount { worker })
@@ -53,13 +36,8 @@ impl ByAmount {
         self.worker.try_submit((group.clone(), bytes)).is_ok()
     }
 
-    /// Takes the outcome of the last request, if it is there.
-    pub fn poll(&mut self) -> Option<AmountOutcome> {
+    /// The bytes that the last request freed, if it is done.
+    pub fn poll(&mut self) -> Option<Result<u64, ReclaimError>> {
         self.worker.poll()
-    }
-
-    /// Whether a request is out.
-    pub fn is_busy(&self) -> bool {
-        self.worker.nr_in_flight() > 0
     }
 }

@@ -83,7 +83,7 @@ impl MappingClass {
         }
     }
 
-    /// Whether it is the process' own memory, without a file behind it.
+    /// Whether a mapping of this class is the process' own memory, without a file behind it.
     pub fn is_private_anon(self) -> bool {
         matches!(
             self,

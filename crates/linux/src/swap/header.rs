@@ -75,7 +75,7 @@ pub(super) fn read(path: &Path) -> io::Result<FirstPage> {
     }
 }
 
-/// Whether it is a swap area that a Strata made.
+/// Whether the file or device at a path is a swap area that a Strata made.
 pub(super) fn is_of_strata(path: &Path) -> bool {
     first_page(path)
         .is_ok_and(|page| page[MAGIC_AT..] == *MAGIC && page[LABEL_AT..].starts_with(LABEL))

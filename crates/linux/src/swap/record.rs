@@ -20,7 +20,8 @@ pub struct SwapRecord {
 }
 
 impl SwapRecord {
-    /// Whether it is what the specification asks for, of whatever size. Any is what the machine has already.
+    /// Whether the recorded swap is of the kind that a specification asks for, of whatever size; any is, where that asks for
+    /// existing swap.
     pub fn is_as(&self, spec: &SwapSpec) -> bool {
         let (is_kind, path) = match (&self.backing, spec) {
             (_, SwapSpec::Existing) | (Backing::Zram { .. }, SwapSpec::Zram { .. }) => return true,

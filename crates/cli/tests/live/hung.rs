@@ -167,6 +167,40 @@ fn a_run_goes_on_and_ends_while_nobody_reads_its_stderr() {
 }
 
 #[test]
+fn a_guard_goes_on_and_ends_while_nobody_reads_what_it_says() {
+    needs!("cap_bpf", "memory_cgroup");
+    let _guard = Guard::new();
+    let world = World::new("unread");
+    let (out, err) = (
+        rustix::pipe::pipe().expect("a pipe"),
+        rustix::pipe::pipe().expect("a pipe"),
+    );
+    fill(&out.1);
+    fill(&err.1);
+    let name = world.group.path.file_name().expect("a name");
+    let mut guard = Strata::new(["guard", "--format", "json", "--min-age", "5s", "--cgroup"])
+        .arg(format!("/{}", name.to_str().expect("text")))
+        .args(["--history", "none", "--promise", "100%/min"])
+        .env("STRATA_LOG", "trace")
+        .command()
+        .stdin(Stdio::null())
+        .stdout(Stdio::from(out.1))
+        .stderr(Stdio::from(err.1))
+        .spawn()
+        .expect("starts");
+    // Each walk would have been told, had anybody listened.
+    wait_until("the third walk", || {
+        let asked = Strata::new(["guard", "status", "--format", "json"]).finish();
+        asked.code() == Some(0) && asked.json_lines()[0]["nr_walks"].as_u64() >= Some(3)
+    });
+    send(guard.id() as i32, Signal::INT);
+    wait_until("the guard to end", || {
+        guard.try_wait().expect("wait").is_some()
+    });
+    drop((out.0, err.0));
+}
+
+#[test]
 fn a_strata_in_the_group_that_it_is_to_hold_is_refused_with_the_way_out() {
     needs!("cap_bpf", "memory_cgroup");
     let _guard = Guard::new();

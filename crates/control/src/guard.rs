@@ -1,7 +1,7 @@
 //! What goes of many groups under promises: the decision that follows a walk, live or played.
 //!
 //! ```text
-//!   returned     what the walk found in memory again, by group: for each group's look at its promise
+//!   Walked       what the walk found of each group: for its look at its promise
 //!   idle         what of a group counts as idle
 //!   choose       what goes, of those groups first that have most of that
 //!   oldest       what goes where a group holds more than it may, or the host is short of memory
@@ -14,11 +14,11 @@
 //! - I1: no more goes of a kind than its keeper has room for, nor more anonymous pages than there is room in swap.
 //! - I2: the same ledger and keepers give the same choice.
 
-use crate::promise::Keeper;
+use crate::promise::{Found, Keeper};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use strata_lru::ages::{Candidates, Ledger, NrPages, Query, Run};
+use strata_lru::ages::{Aged, Ages, Candidates, Ledger, NrPages, Query, Run};
 use strata_lru::{GroupId, Kind};
 
 /// A group before the choice.
@@ -65,14 +65,65 @@ pub struct Choice {
     pub offers: BTreeMap<GroupId, Offer>,
 }
 
-/// What the last walk found in memory again that was taken, by group.
-pub fn returned(ledger: &Ledger) -> BTreeMap<GroupId, NrPages> {
-    let mut returned: BTreeMap<GroupId, NrPages> = BTreeMap::new();
-    for refault in ledger.refaults() {
-        let sum = returned.entry(refault.group).or_default();
-        *sum += NrPages::only(refault.kind, refault.nr_pages);
+/// What the last walk found of each group.
+#[derive(Debug, Default)]
+pub struct Walked {
+    returned: BTreeMap<GroupId, NrPages>,
+    mapped: BTreeMap<GroupId, Ages>,
+    used_again: BTreeMap<GroupId, Vec<Aged>>,
+}
+
+impl Walked {
+    /// Of all groups of a ledger.
+    pub fn of(ledger: &Ledger) -> Walked {
+        let mut walked = Walked {
+            mapped: ledger.mapped(),
+            ..Walked::default()
+        };
+        for refault in ledger.refaults() {
+            let sum = walked.returned.entry(refault.group).or_default();
+            *sum += NrPages::only(refault.kind, refault.nr_pages);
+        }
+        for used in ledger.used_again() {
+            walked.used_again.entry(used.group).or_default().push(used);
+        }
+        walked
     }
-    returned
+
+    /// Of what was taken of a group, what is in memory again.
+    pub fn returned(&self, group: GroupId) -> NrPages {
+        self.returned.get(&group).copied().unwrap_or_default()
+    }
+
+    /// Has a group's keeper look at its promise. In memory, away and come back are what is counted for it; the ages are
+    /// those of what is mapped.
+    pub fn look(
+        &self,
+        keeper: &mut Keeper,
+        at: Duration,
+        group: GroupId,
+        resident: NrPages,
+        away: NrPages,
+        returned: NrPages,
+    ) {
+        let mapped = self.mapped.get(&group);
+        let used_again = self.used_again.get(&group).map_or(&[][..], Vec::as_slice);
+        let used_after = |age| {
+            let used = used_again.iter().filter(|used| used.idle >= age);
+            used.map(|used| NrPages::only(used.kind, used.nr_pages))
+                .sum()
+        };
+        keeper.look(
+            at,
+            &Found {
+                resident,
+                away,
+                returned,
+                idle_for: &|age| mapped.map_or_else(NrPages::default, |ages| ages.idle_for(age)),
+                used_after: &used_after,
+            },
+        );
+    }
 }
 
 /// What of a group counts as idle: each kind by its own age. `idle_for` tells what was not accessed for so long.
@@ -242,8 +293,17 @@ mod tests {
             min_age: MINUTE,
         });
         // Large enough that the promise is no bound here.
-        keeper.look(Duration::ZERO, 1_000_000, NrPages::default());
-        keeper.look(MINUTE, 1_000_000, NrPages::default());
+        let resident = NrPages::only(Kind::Anon, 1_000_000);
+        let none = NrPages::default();
+        let walked = Walked::default();
+        walked.look(
+            &mut keeper,
+            Duration::ZERO,
+            GroupId(0),
+            resident,
+            none,
+            none,
+        );
         let ages = ledger.count(2, |space, _| Some(space.0 as usize)).parts;
         let member = |number: u16| Member {
             group: GroupId(number),

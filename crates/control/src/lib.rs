@@ -37,6 +37,7 @@ mod control;
 pub mod cpu;
 pub mod drive;
 pub mod guard;
+mod hazard;
 pub mod hold_up;
 pub mod limit;
 mod loop_config;

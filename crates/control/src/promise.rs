@@ -1,21 +1,21 @@
 //! A promise about a group: how much of what is taken of it may come back, and what that leaves to take.
 //!
 //! ```text
-//!   look(at, footprint, came back)      after each walk: is the promise kept? which age counts as idle?
-//!   room(kind, planned)                 how many pages of a kind may be taken now
-//!   took(kind, pages)                   what was
+//!   look(at, found)        after each walk: is the promise kept? which age counts as idle?
+//!   room(kind, planned)    how many pages of a kind may be taken now
 //! ```
 //!
 //! The promise is a share of the group's footprint (what is in memory, and what is away by our hand) that may come back
 //! within a minute. Three things keep it:
-//! - **Age.** Only what was not accessed for [`Keeper::age`] may go; the age is found for each kind. What comes back
-//!   beyond the promise doubles it at once, the second time in a row and later fourfold. A minute within half the promise
-//!   lowers it by a tenth, down to [`Promise::min_age`].
-//! - **Pace.** What was taken lately tells which share of it comes back. As much may go in a minute as would, at that
-//!   share, use up what the promise leaves: little while nothing is known, and all once it is known to stay idle.
-//! - **Rest.** A broken promise stops all taking for a minute, twice as long each time in a row, an hour at most.
+//! - **Age.** Only what was not accessed for [`Keeper::age`] may go. For each kind it is the age at which most can be away:
+//!   the longer the age, the less is old enough, and the less of that is used again (`hazard`).
+//! - **Amount.** So much may be away as would, at the rate at which idle memory of that age is used again, use up half of
+//!   what the promise allows: little while nothing is known, and all once it is seen to stay idle.
+//! - **Rest.** A broken promise stops all taking for a minute, twice as long each time in a row, an hour at most; and no age
+//!   is below twice the one at which it was broken, the second time in a row and later four times. A minute within half the
+//!   promise lowers that bound by a tenth, down to [`Promise::min_age`].
 //!
-//! **Owns** the age, the pace and the rest of one group. **Does not own** which pages are old (`strata_lru::ages`), nor
+//! **Owns** the age, the amount and the rest of one group. **Does not own** which pages are old (`strata_lru::ages`), nor
 //! how they go and how they are seen to come back (the host).
 //!
 //! **Invariants**
@@ -23,23 +23,24 @@
 //! - I2: an age is never below [`Promise::min_age`].
 //! - I3: the same looks give the same decisions.
 
+use crate::hazard::{Hazards, MEMORY, Seen};
 use std::collections::VecDeque;
 use std::time::Duration;
 use strata_lru::Kind;
 use strata_lru::ages::NrPages;
 
+/// Both kinds.
+const KINDS: [Kind; 2] = [Kind::Anon, Kind::File];
 /// What came back is judged over so long.
 const WINDOW: Duration = Duration::from_secs(60);
 /// The longest rest, and the age that no promise makes longer.
 const REST_MAX: Duration = Duration::from_secs(3600);
 /// So many pages a minute may come back to any group: one fault a second is felt by nobody.
 const NR_PAGES_PER_MIN_MIN: u64 = 60;
-/// What is known of pages that were taken counts less by a factor of e in so long.
-const MEMORY: Duration = Duration::from_secs(600);
-/// The share of what goes that is taken to come back while nothing is known: one page in twenty.
-const RETURNING_AT_FIRST: f64 = 0.05;
-/// The assumption counts as much as this share of the footprint, once taken.
-const ASSUMED_SHARE: f64 = 0.05;
+/// The part of the promise that is made use of: as much is left to what nobody can foresee.
+const AIM: f64 = 0.5;
+/// An age is worth it that leaves this share of the most that any leaves: of those the least is taken.
+const ENOUGH: f64 = 0.95;
 /// Walks within the least age: what is told to be idle for so long is so to a sixth of it.
 const NR_WALKS_WITHIN_AGE: u32 = 6;
 /// Broken so often in a row, a promise can't be kept.
@@ -80,13 +81,30 @@ pub enum Standing {
     Unsettled,
 }
 
+/// What a walk found of a group.
+#[derive(Clone, Copy)]
+pub(crate) struct Found<'a> {
+    /// In memory.
+    pub(crate) resident: NrPages,
+    /// Taken, and not come back.
+    pub(crate) away: NrPages,
+    /// Taken, and in memory again.
+    pub(crate) returned: NrPages,
+    /// In memory, and not accessed for so long.
+    pub(crate) idle_for: &'a dyn Fn(Duration) -> NrPages,
+    /// In memory, accessed since the walk before, and not for so long before that.
+    pub(crate) used_after: &'a dyn Fn(Duration) -> NrPages,
+}
+
 /// What is known of one kind of pages.
 #[derive(Clone, Copy, Debug)]
 struct Known {
+    hazards: Hazards,
+    /// No age is below.
+    least: Duration,
+    /// The age that counts as idle, and the share of what is that old that is used within a minute.
     age: Duration,
-    /// Pages taken of late, and those of them that came back; both fade.
-    taken: f64,
-    returned: f64,
+    hazard: f64,
 }
 
 /// Keeps the promise of one group.
@@ -98,8 +116,8 @@ pub struct Keeper {
     /// What came back within [`WINDOW`], by the time that was seen.
     window: VecDeque<(Duration, NrPages)>,
     last_look: Option<Duration>,
-    since_last: Duration,
     nr_footprint_pages: u64,
+    away: NrPages,
     rest_until: Option<Duration>,
     nr_broken_in_row: u32,
     /// The promise was broken for the second time in a row, and nobody has asked since.
@@ -113,10 +131,12 @@ pub struct Keeper {
 impl Keeper {
     /// Nothing is known yet: the age is the least there may be.
     pub fn new(promise: Promise) -> Keeper {
+        let hazards = Hazards::new();
         let known = Known {
+            hazards,
+            least: promise.min_age,
             age: promise.min_age,
-            taken: 0.0,
-            returned: 0.0,
+            hazard: hazards.hazard(promise.min_age, promise.min_age, 0),
         };
         Keeper {
             promise,
@@ -124,8 +144,8 @@ impl Keeper {
             file: known,
             window: VecDeque::new(),
             last_look: None,
-            since_last: Duration::ZERO,
             nr_footprint_pages: 0,
+            away: NrPages::default(),
             rest_until: None,
             nr_broken_in_row: 0,
             is_broken_again: false,
@@ -136,10 +156,15 @@ impl Keeper {
 
     /// Something else is promised from now on.
     pub fn promise(&mut self, promise: Promise) {
-        self.promise = promise;
-        for known in [&mut self.anon, &mut self.file] {
-            known.age = known.age.max(promise.min_age);
+        if promise.min_age != self.promise.min_age {
+            // Evidence is of ages that double from the least.
+            for known in [&mut self.anon, &mut self.file] {
+                known.hazards = Hazards::new();
+                known.least = known.least.max(promise.min_age);
+                known.age = known.age.max(promise.min_age);
+            }
         }
+        self.promise = promise;
     }
 
     /// Tasks of the group waited for memory for this share of the time since the last look, where the kernel tells. Where
@@ -148,21 +173,33 @@ impl Keeper {
         self.is_stalled = share > STALL_SHARE_MAX;
     }
 
-    /// A walk has ended at `at`, on a clock that does not go back: the group's footprint, and what the walk found in
-    /// memory again.
-    pub fn look(&mut self, at: Duration, nr_footprint_pages: u64, returned: NrPages) {
-        self.since_last = match self.last_look {
-            Some(last) => at.saturating_sub(last),
-            None => Duration::ZERO,
-        };
+    /// A walk has ended at `at`, on a clock that does not go back, and found this.
+    pub(crate) fn look(&mut self, at: Duration, found: &Found<'_>) {
+        let passed = self
+            .last_look
+            .map_or(Duration::ZERO, |last| at.saturating_sub(last));
         self.last_look = Some(at);
-        self.nr_footprint_pages = nr_footprint_pages;
-        let fading = (-self.since_last.as_secs_f64() / MEMORY.as_secs_f64()).exp();
-        for kind in [Kind::Anon, Kind::File] {
+        self.nr_footprint_pages = found.resident.total() + found.away.total();
+        self.away = found.away;
+        let min_age = self.promise.min_age;
+        for kind in KINDS {
             let known = self.known_mut(kind);
-            known.taken *= fading;
-            known.returned = (known.returned + returned.of(kind) as f64) * fading;
+            let seen = Seen {
+                passed,
+                idle_for: &|age| (found.idle_for)(age).of(kind),
+                used_after: &|age| (found.used_after)(age).of(kind),
+                away: (found.away.of(kind), found.returned.of(kind), known.age),
+            };
+            known.hazards.see(min_age, &seen);
         }
+        self.judge(at, found.returned);
+        for kind in KINDS {
+            self.find_age(kind, &|age| (found.idle_for)(age).of(kind));
+        }
+    }
+
+    /// Is the promise kept?
+    fn judge(&mut self, at: Duration, returned: NrPages) {
         self.window.push_back((at, returned));
         while self
             .window
@@ -215,41 +252,46 @@ impl Keeper {
         std::mem::take(&mut self.is_broken_again).then_some(MEMORY)
     }
 
-    /// The kinds, first the one of which less comes back.
+    /// The kinds, first the one of which less is used again.
     pub fn order(&self) -> [Kind; 2] {
-        match self.returning(Kind::File) <= self.returning(Kind::Anon) {
+        match self.file.hazard <= self.anon.hazard {
             true => [Kind::File, Kind::Anon],
             false => [Kind::Anon, Kind::File],
         }
     }
 
-    /// How many pages of a kind may be taken until the next look, beside those that are `planned` to be.
+    /// How many pages of a kind may be taken until the next look, beside those that went since the last one or are
+    /// `planned` to go.
     pub fn room(&self, kind: Kind, planned: NrPages) -> u64 {
-        if self.is_resting() {
+        if self.is_resting() || self.came_back().total() >= self.allowed_pages() {
             return 0;
         }
-        let left = self
-            .allowed_pages()
-            .saturating_sub(self.came_back().total());
-        let passed = self.since_last.min(WINDOW).as_secs_f64() / WINDOW.as_secs_f64();
-        let spent: f64 = [Kind::Anon, Kind::File]
-            .into_iter()
-            .map(|kind| planned.of(kind) as f64 * self.returning(kind))
-            .sum();
-        ((left as f64 * passed - spent).max(0.0) / self.returning(kind)) as u64
+        let expected =
+            |kind| (self.away.of(kind) + planned.of(kind)) as f64 * self.known(kind).hazard;
+        let spent: f64 = KINDS.into_iter().map(expected).sum();
+        let left = self.allowed_pages() as f64 * AIM - spent;
+        (left.max(0.0) / self.known(kind).hazard) as u64
     }
 
-    /// So many pages were taken.
-    pub fn took(&mut self, kind: Kind, nr_pages: u64) {
-        self.known_mut(kind).taken += nr_pages as f64;
-    }
-
-    /// The share of what is taken that has to be expected to come back.
-    fn returning(&self, kind: Kind) -> f64 {
-        let assumed = (self.nr_footprint_pages as f64 * ASSUMED_SHARE).max(1.0);
-        let known = self.known(kind);
-        let returned = known.returned + assumed * RETURNING_AT_FIRST;
-        (returned / (known.taken + assumed)).min(1.0)
+    /// Chooses the least age of those at which about as much can be away as at any.
+    fn find_age(&mut self, kind: Kind, idle_for: &dyn Fn(Duration) -> u64) {
+        let (min_age, nr_group_pages) = (self.promise.min_age, self.nr_footprint_pages);
+        let allowed = self.allowed_pages() as f64 * AIM;
+        let nr_away = self.away.of(kind);
+        let known = self.known_mut(kind);
+        let longer = Hazards::ages(min_age).filter(|age| *age > known.least);
+        let ages = std::iter::once(known.least).chain(longer);
+        let mut leaves: Vec<(Duration, f64, f64)> = Vec::new();
+        for age in ages {
+            let hazard = known.hazards.hazard(min_age, age, nr_group_pages);
+            let is_old = (idle_for(age) + nr_away) as f64;
+            leaves.push((age, hazard, is_old.min(allowed / hazard)));
+        }
+        let most = leaves.iter().map(|leaves| leaves.2).fold(0.0, f64::max);
+        let found = leaves.into_iter().find(|leaves| leaves.2 >= most * ENOUGH);
+        if let Some((age, hazard, _)) = found {
+            (known.age, known.hazard) = (age, hazard);
+        }
     }
 
     fn is_resting(&self) -> bool {
@@ -261,11 +303,11 @@ impl Keeper {
         self.nr_broken_in_row += 1;
         self.is_broken_again = self.nr_broken_in_row == 2;
         let times = if self.nr_broken_in_row > 1 { 4 } else { 2 };
-        for kind in [Kind::Anon, Kind::File] {
+        for kind in KINDS {
             // A kind that kept to its half is not to blame.
             if came_back.of(kind) * 2 >= came_back.total() {
                 let known = self.known_mut(kind);
-                known.age = (known.age * times).min(REST_MAX.max(known.age));
+                known.least = (known.age * times).min(REST_MAX.max(known.age));
             }
         }
         let doublings = (self.nr_broken_in_row - 1).min(6);
@@ -278,9 +320,9 @@ impl Keeper {
         self.nr_broken_in_row = 0;
         if came_back.total() * 2 <= self.allowed_pages() {
             let min_age = self.promise.min_age;
-            for kind in [Kind::Anon, Kind::File] {
+            for kind in KINDS {
                 let known = self.known_mut(kind);
-                known.age = known.age.mul_f64(0.9).max(min_age);
+                known.least = known.least.mul_f64(0.9).max(min_age);
             }
         }
     }
@@ -321,52 +363,87 @@ mod tests {
         }
     }
 
-    /// Looks every ten seconds at a group of which all that is taken stays away; seconds until so much is gone.
-    fn seconds_to_take(nr_pages: u64) -> u64 {
+    /// A walk of a group of which nothing is idle and this came back.
+    fn look(keeper: &mut Keeper, at: Duration, returned: NrPages) {
+        keeper.look(
+            at,
+            &Found {
+                resident: anon(FOOTPRINT),
+                away: NrPages::default(),
+                returned,
+                idle_for: &|_| NrPages::default(),
+                used_after: &|_| NrPages::default(),
+            },
+        );
+    }
+
+    /// Looks every ten seconds at a group of which 70,000 pages have been idle since the beginning, and of these so many are
+    /// used again in ten seconds while they are in memory; what is away by a time, and the age then.
+    fn away_after(seconds: u64, nr_used: u64) -> (u64, Duration) {
         let mut keeper = keeper();
-        let mut taken = 0;
-        for at_s in (0..3600).step_by(10) {
-            keeper.look(Duration::from_secs(at_s), FOOTPRINT, NrPages::default());
-            let room = keeper.room(Kind::Anon, NrPages::default());
-            let step = room.min(nr_pages - taken);
-            keeper.took(Kind::Anon, step);
-            taken += step;
-            if taken == nr_pages {
-                return at_s;
+        let mut away = 0;
+        for at_s in (0..=seconds).step_by(10) {
+            let idle = 70_000 - away;
+            let at = Duration::from_secs(at_s);
+            let if_old = |age, nr_pages| anon(if age <= at { nr_pages } else { 0 });
+            let is_used = |age| age < Duration::from_secs(120);
+            keeper.look(
+                at,
+                &Found {
+                    resident: anon(FOOTPRINT - away),
+                    away: anon(away),
+                    returned: NrPages::default(),
+                    idle_for: &|age| if_old(age, idle),
+                    used_after: &|age| if_old(age, if is_used(age) { nr_used } else { 0 }),
+                },
+            );
+            if keeper.age(Kind::Anon) <= at {
+                away += keeper.room(Kind::Anon, NrPages::default()).min(idle);
             }
         }
-        panic!("{taken} pages in an hour");
+        (away, keeper.age(Kind::Anon))
     }
 
     #[test]
-    fn what_stays_idle_goes_faster_and_faster() {
-        let (little, much) = (seconds_to_take(4_000), seconds_to_take(70_000));
-        assert!((30..=90).contains(&little), "{little}");
-        assert!((180..=360).contains(&much), "{much}");
+    fn what_is_seen_to_stay_idle_goes_a_minute_after_it_counts_as_idle_and_all_of_it_in_three() {
+        assert_eq!(away_after(50, 0).0, 0);
+        let at_first = away_after(60, 0).0;
+        assert!((1_500..=2_500).contains(&at_first), "{at_first}");
+        let later = away_after(120, 0).0;
+        assert!((15_000..=40_000).contains(&later), "{later}");
+        let (all, age) = away_after(300, 0);
+        assert_eq!((all, age), (70_000, Duration::from_secs(60)));
+    }
+
+    #[test]
+    fn an_age_at_which_idle_memory_is_used_again_is_not_enough_before_anything_was_taken() {
+        let (away, age) = away_after(600, 700);
+        assert_eq!(age, Duration::from_secs(120));
+        assert!(away > 60_000, "{away}");
     }
 
     #[test]
     fn a_broken_promise_stops_at_once_and_doubles_the_age_then_fourfold() {
         let mut keeper = keeper();
         let at = Duration::from_secs;
-        keeper.look(at(0), FOOTPRINT, NrPages::default());
-        keeper.look(at(10), FOOTPRINT, anon(200));
+        look(&mut keeper, at(0), NrPages::default());
+        look(&mut keeper, at(10), anon(200));
         assert_eq!(keeper.standing(), Standing::Kept, "as much as is allowed");
-        keeper.look(at(20), FOOTPRINT, anon(1));
+        look(&mut keeper, at(20), anon(1));
         assert_eq!(keeper.standing(), Standing::Resting);
         assert_eq!(keeper.age(Kind::Anon), at(120));
         assert_eq!(keeper.age(Kind::File), at(60), "files are not to blame");
         assert_eq!(keeper.room(Kind::Anon, NrPages::default()), 0);
         assert_eq!(keeper.reads_back(), None, "the first time");
         // What comes back during the rest is judged at its end only, by the last minute.
-        keeper.look(at(30), FOOTPRINT, anon(5_000));
+        look(&mut keeper, at(30), anon(5_000));
         assert_eq!(keeper.age(Kind::Anon), at(120));
-        keeper.look(at(80), FOOTPRINT, anon(0));
+        look(&mut keeper, at(80), anon(0));
         assert_eq!(keeper.standing(), Standing::Resting);
         assert_eq!(keeper.age(Kind::Anon), at(480), "twice in a row");
         assert!(keeper.reads_back().is_some());
         assert_eq!(keeper.reads_back(), None, "once");
-        keeper.look(at(200), FOOTPRINT, anon(0));
+        look(&mut keeper, at(200), anon(0));
         assert_eq!(keeper.standing(), Standing::Kept);
     }
 
@@ -375,9 +452,9 @@ mod tests {
         let at = Duration::from_secs;
         let standing = |share, nr_pages| {
             let mut keeper = keeper();
-            keeper.look(at(0), FOOTPRINT, NrPages::default());
+            look(&mut keeper, at(0), NrPages::default());
             keeper.waited(share);
-            keeper.look(at(10), FOOTPRINT, anon(nr_pages));
+            look(&mut keeper, at(10), anon(nr_pages));
             keeper.standing()
         };
         assert_eq!(standing(0.02, 1), Standing::Resting);
@@ -394,7 +471,7 @@ mod tests {
         let mut keeper = keeper();
         let mut nr_taking = 0;
         for at_s in (0..24 * 3600).step_by(10) {
-            keeper.look(Duration::from_secs(at_s), FOOTPRINT, anon(1_000));
+            look(&mut keeper, Duration::from_secs(at_s), anon(1_000));
             nr_taking += u32::from(keeper.room(Kind::Anon, NrPages::default()) > 0);
         }
         assert_eq!(keeper.standing(), Standing::Unsettled);
@@ -405,23 +482,36 @@ mod tests {
     #[test]
     fn after_a_quiet_time_the_age_falls_back_to_the_least() {
         let mut keeper = keeper();
-        keeper.look(Duration::ZERO, FOOTPRINT, anon(1_000));
+        look(&mut keeper, Duration::ZERO, anon(1_000));
         assert_eq!(keeper.age(Kind::Anon), Duration::from_secs(120));
         for at_s in (10..3600).step_by(10) {
-            keeper.look(Duration::from_secs(at_s), FOOTPRINT, NrPages::default());
+            look(&mut keeper, Duration::from_secs(at_s), NrPages::default());
         }
         assert_eq!(keeper.age(Kind::Anon), Duration::from_secs(60));
         assert_eq!(keeper.standing(), Standing::Kept);
     }
 
     #[test]
-    fn the_kind_of_which_less_comes_back_gives_first() {
+    fn the_kind_of_which_less_is_used_again_gives_first() {
         let mut keeper = keeper();
-        keeper.look(Duration::ZERO, FOOTPRINT, NrPages::default());
-        keeper.took(Kind::Anon, 1_000);
-        keeper.took(Kind::File, 1_000);
-        let returned = NrPages { anon: 0, file: 100 };
-        keeper.look(Duration::from_secs(10), FOOTPRINT, returned);
+        let found = Found {
+            resident: NrPages {
+                anon: FOOTPRINT,
+                file: FOOTPRINT,
+            },
+            away: NrPages::default(),
+            returned: NrPages::default(),
+            idle_for: &|_| NrPages {
+                anon: 50_000,
+                file: 50_000,
+            },
+            used_after: &|_| NrPages {
+                anon: 0,
+                file: 5_000,
+            },
+        };
+        keeper.look(Duration::ZERO, &found);
+        keeper.look(Duration::from_secs(10), &found);
         assert_eq!(keeper.order(), [Kind::Anon, Kind::File]);
         let room = |planned| keeper.room(Kind::File, planned);
         assert!(room(NrPages::default()) > room(anon(200)));
@@ -429,8 +519,7 @@ mod tests {
 
     #[test]
     fn a_small_group_may_have_a_fault_a_second() {
-        let mut keeper = keeper();
-        keeper.look(Duration::ZERO, 100, NrPages::default());
+        let keeper = keeper();
         assert_eq!(keeper.allowed_pages(), 60);
     }
 
@@ -442,19 +531,27 @@ mod tests {
             let mut keeper = keeper();
             let mut at = Duration::ZERO;
             let mut seen: Vec<(Duration, u64)> = Vec::new();
+            let mut away = NrPages::default();
             for (seconds, footprint, anon, file) in looks {
                 at += Duration::from_secs(seconds);
-                keeper.look(at, footprint, NrPages { anon, file });
+                let returned = NrPages { anon, file };
+                keeper.look(at, &Found {
+                    resident: NrPages::only(Kind::Anon, footprint),
+                    away,
+                    returned,
+                    idle_for: &|age| NrPages::only(Kind::Anon, if age <= at { footprint / 2 } else { 0 }),
+                    used_after: &|_| returned,
+                });
                 seen.push((at, anon + file));
                 let within = seen.iter().filter(|(seen, _)| at - *seen < WINDOW);
                 let came_back: u64 = within.map(|(_, nr)| nr).sum();
                 prop_assert_eq!(keeper.came_back().total(), came_back);
-                for kind in [Kind::Anon, Kind::File] {
+                for kind in KINDS {
                     prop_assert!(keeper.age(kind) >= Duration::from_secs(60));
                     let room = keeper.room(kind, NrPages::default());
                     let is_used_up = came_back >= keeper.allowed_pages();
                     prop_assert!(room == 0 || !is_used_up && keeper.standing() == Standing::Kept);
-                    keeper.took(kind, room / 2);
+                    away += NrPages::only(kind, room / 2);
                 }
             }
         }

@@ -23,6 +23,11 @@ cpu/demand.rs PAUSE_MS: any number between a look that comes late and nobody loo
 cpu/load.rs ALL_PERCENT: 100 % is all of it
 cpu/load.rs NR_RUNNING_MIN: any number below the share of a program that runs would do
 drive.rs ISOLATE_TRIES: a bound on one tick: any number above the generations there are would do
+hazard.rs NR_AGES: the ages double from a minute to an hour, as long as a guard rests at most
+hazard.rs ASSUMED_HAZARD: an assumption, which what is seen soon replaces
+hazard.rs ASSUMED_SHARE: the assumption counts until as much was watched
+hazard.rs 60.0: a hazard is of a minute
+hazard.rs 600: any time far above a minute would do
 hold_up.rs CALL_GOAL_NS: the promise that no program is held up for longer
 hold_up.rs CLEARING_SHARE: the promise that programs are held up for no larger share
 limit.rs RECENT_MS: any number far above the time between two steps of one squeeze would do
@@ -59,10 +64,9 @@ promise.rs 6: a bound on doublings: 64 minutes are above the longest rest
 promise.rs 0.9: a kept promise lets the age fall slowly; any pace far below that of a break would do
 promise.rs 60: what is promised is promised for a minute
 promise.rs 3600: a bound on how long nothing is tried
-promise.rs 600: any time far above a minute would do
 promise.rs NR_PAGES_PER_MIN_MIN: one fault a second is felt by nobody
-promise.rs RETURNING_AT_FIRST: an assumption, which what comes back soon replaces
-promise.rs ASSUMED_SHARE: an assumption counts until as much as this was taken
+promise.rs AIM: half of a bound is left to what nobody can foresee, as everywhere
+promise.rs ENOUGH: any share near all of it would do: of ages that give as much the least is taken
 promise.rs NR_BROKEN_MAX: any small number would do
 sample.rs SHARE_OF_LAST: averages are faster or slower with every_ms, which is a tunable
 sample.rs 64: bits of a word

@@ -4,6 +4,7 @@
 //!   start_walk                              a walk is an ageing: it begins a generation
 //!     begin, told.., end                    per space that has run: what the page tables hold
 //!   count                     -> [`Ages`]         bytes by age and kind, each page once
+//!   mapped, used_again        -> [`Ages`], [`Aged`]  how much lies idle, and what of it was used after all, by mapping
 //!   candidates                -> [`Candidates`]   the oldest pages of a group, as runs of addresses
 //!   taken, asked                            what of them went; or who reclaims by amount, so that what went is told next
 //!   next walk, refaults       -> [`Refault`]      what of that came back, and how long it was away
@@ -59,10 +60,10 @@ use std::time::Duration;
 use table::{Change, Table};
 use walks::Walks;
 
-/// Pages that left memory by amount.
+/// Pages to which something happened, by how long they had not been accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Went {
-    /// The group of the space that had them.
+pub struct Aged {
+    /// The group of the space that has or had them.
     pub group: GroupId,
     /// What they were.
     pub kind: Kind,
@@ -109,6 +110,8 @@ pub struct Ledger {
     /// What the last walk found gone of these: pages by group, kind and the number of the walk that last found them
     /// accessed.
     went: BTreeMap<(GroupId, Kind, u16), u64>,
+    /// What the last walk found accessed of what was in memory and unused: pages likewise.
+    used: BTreeMap<(GroupId, Kind, u16), u64>,
 }
 
 impl Ledger {
@@ -122,6 +125,7 @@ impl Ledger {
     pub fn start_walk(&mut self, at: Duration) {
         self.returned.clear();
         self.went.clear();
+        self.used.clear();
         let Some(new_numbers) = self.walks.start(at) else {
             return;
         };
@@ -188,6 +192,7 @@ impl Ledger {
             nr_taken: &mut space.nr_taken,
             returned: &mut self.returned,
             went: &mut self.went,
+            used: &mut self.used,
         };
         table.tell(told, walk, goes_by_amount, &mut |change| books.note(change));
     }
@@ -204,17 +209,26 @@ impl Ledger {
     }
 
     /// What the last walk found gone by amount.
-    pub fn went(&self) -> Vec<Went> {
-        let went = |(&(group, kind, number), &nr_pages): (&(GroupId, Kind, u16), &u64)| Went {
+    pub fn went(&self) -> Vec<Aged> {
+        self.aged(&self.went)
+    }
+
+    /// What the last walk found accessed again of what was in memory, and had not been accessed for a walk at least. What
+    /// several spaces map is told of each that accessed it.
+    pub fn used_again(&self) -> Vec<Aged> {
+        self.aged(&self.used)
+    }
+
+    /// Pages by how long they had not been accessed at the walk before the last.
+    fn aged(&self, pages: &BTreeMap<(GroupId, Kind, u16), u64>) -> Vec<Aged> {
+        let interval = self.walks.last_interval();
+        let aged = |(&(group, kind, number), &nr_pages): (&(GroupId, Kind, u16), &u64)| Aged {
             group,
             kind,
-            idle: self
-                .walks
-                .age(number)
-                .saturating_sub(self.walks.last_interval()),
+            idle: self.walks.age(number).saturating_sub(interval),
             nr_pages,
         };
-        self.went.iter().map(went).collect()
+        pages.iter().map(aged).collect()
     }
 
     /// Which entries of a table are mapped by several processes, as far as `known`. It holds for a page until it goes or
@@ -245,6 +259,7 @@ impl Ledger {
             nr_taken: &mut space.nr_taken,
             returned: &mut self.returned,
             went: &mut self.went,
+            used: &mut self.used,
         };
         let number = self.walks.current();
         space.tables.retain(|table_no, table| {
@@ -420,6 +435,7 @@ struct Books<'a> {
     nr_taken: &'a mut NrPages,
     returned: &'a mut BTreeMap<(GroupId, Kind, u16), u64>,
     went: &'a mut BTreeMap<(GroupId, Kind, u16), u64>,
+    used: &'a mut BTreeMap<(GroupId, Kind, u16), u64>,
 }
 
 impl Books<'_> {
@@ -434,6 +450,9 @@ impl Books<'_> {
             Change::Went(kind, number) => {
                 *self.went.entry((self.group, kind, number)).or_default() += 1;
                 *self.nr_taken.of_mut(kind) += 1;
+            }
+            Change::Used(kind, number) => {
+                *self.used.entry((self.group, kind, number)).or_default() += 1;
             }
         }
     }

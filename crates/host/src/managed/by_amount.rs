@@ -14,7 +14,7 @@ use strata_linux::actuator::ByAmount;
 use strata_linux::addr::PAGE_BYTES;
 use strata_linux::cgroup::{GroupReader, is_reclaimed_by_amount};
 use strata_lru::GroupId;
-use strata_lru::ages::Went;
+use strata_lru::ages::Aged;
 
 /// Parts in which what is idle goes: each is judged before the next.
 const NR_STEPS: u64 = 4;
@@ -52,7 +52,7 @@ impl Fares {
     }
 
     /// A walk at `at` found this gone; what was accessed within `used_within` was in use.
-    pub(super) fn judge(&mut self, at: Duration, went: &[Went], used_within: Duration) {
+    pub(super) fn judge(&mut self, at: Duration, went: &[Aged], used_within: Duration) {
         let nr_pages: u64 = went.iter().map(|one| one.nr_pages).sum();
         let used = went.iter().filter(|one| one.idle < used_within);
         let nr_used: u64 = used.map(|one| one.nr_pages).sum();
@@ -135,8 +135,8 @@ mod tests {
     use super::*;
     use strata_lru::Kind;
 
-    fn went(idle_s: u64, nr_pages: u64) -> Went {
-        Went {
+    fn went(idle_s: u64, nr_pages: u64) -> Aged {
+        Aged {
             group: GroupId(1),
             kind: Kind::Anon,
             idle: Duration::from_secs(idle_s),

@@ -10,12 +10,12 @@ use super::status::{GroupStatus, WhyNotMore};
 use crate::observe::ledger::{Ages, KindBytes};
 use crate::observe::programs::Label;
 use std::time::Duration;
-use strata_control::guard;
+use strata_control::guard::{self, Walked};
 use strata_control::promise::{Keeper, Promise, Standing};
 use strata_linux::addr::PAGE_BYTES;
 use strata_linux::cgroup::GroupReader;
-use strata_lru::Kind;
-use strata_lru::ages::{NrPages, Went};
+use strata_lru::ages::{Aged, NrPages};
+use strata_lru::{GroupId, Kind};
 
 /// Idle memory that can't be taken is told from a MiB on.
 const WORTH_TELLING_PAGES: u64 = 256;
@@ -112,8 +112,16 @@ impl Group {
         over.unwrap_or(0)
     }
 
-    /// A walk found this in memory, and this of what was taken there again.
-    pub(super) fn look(&mut self, at: Duration, ages: &Ages, away: NrPages, returned: NrPages) {
+    /// A walk found this in memory, and this away.
+    pub(super) fn look(
+        &mut self,
+        at: Duration,
+        id: GroupId,
+        ages: &Ages,
+        away: NrPages,
+        walked: &Walked,
+    ) {
+        let returned = walked.returned(id);
         self.resident = pages_of(ages.resident());
         self.shared = pages_of(ages.shared());
         self.unknown = pages_of(ages.unknown());
@@ -121,8 +129,7 @@ impl Group {
         self.went = NrPages::default();
         self.nr_returned_pages += returned.total();
         self.look_at_waits(at);
-        let footprint = self.resident.total() + away.total();
-        self.keeper.look(at, footprint, returned);
+        walked.look(&mut self.keeper, at, id, self.resident, away, returned);
         self.idle = guard::idle(&self.keeper, |age| pages_of(ages.idle_for(age)));
         let age = self.keeper.age(Kind::Anon);
         self.used_lately = pages_of(ages.accessed_within(age));
@@ -149,14 +156,13 @@ impl Group {
     }
 
     /// A walk found that this went by amount.
-    pub(super) fn took_by_amount(&mut self, at: Duration, went: &[Went]) {
+    pub(super) fn took_by_amount(&mut self, at: Duration, went: &[Aged]) {
         if went.is_empty() {
             return;
         }
         // Half the age is no use of late; less may be.
         self.fares.judge(at, went, self.keeper.age(Kind::Anon) / 2);
         for one in went {
-            self.keeper.took(one.kind, one.nr_pages);
             self.nr_taken_pages += one.nr_pages;
             self.nr_amount_pages += one.nr_pages;
         }
@@ -164,7 +170,6 @@ impl Group {
 
     /// So many pages left memory by our hand.
     pub(super) fn took(&mut self, kind: Kind, nr_pages: u64) {
-        self.keeper.took(kind, nr_pages);
         self.nr_taken_pages += nr_pages;
         self.went += NrPages::only(kind, nr_pages);
         match kind {

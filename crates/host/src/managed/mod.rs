@@ -299,14 +299,13 @@ impl Managed {
         let (counted, _) = self
             .pages
             .count(numbers.len(), |space| of_space.get(&space).copied());
-        let returned = guard::returned(self.pages.ledger());
+        let walked = guard::Walked::of(self.pages.ledger());
         let went = self.pages.ledger().went();
         for ((id, group), ages) in self.groups.iter_mut().zip(counted) {
             let of_group = went.iter().filter(|one| one.group == *id);
             group.took_by_amount(at, &of_group.copied().collect::<Vec<_>>());
             let away = self.pages.ledger().nr_taken(*id);
-            let returned = returned.get(id).copied().unwrap_or_default();
-            group.look(at, &ages, away, returned);
+            group.look(at, *id, &ages, away, &walked);
         }
     }
 

@@ -22,7 +22,7 @@ use super::commons::{Common, Commons, Mapper};
 use super::places::{Home, Place, Standing, mask};
 use super::table::{self, Bits, NR_ENTRIES, Stamp, Table};
 use super::{Ledger, NrPages, Space};
-use crate::ids::SpaceNo;
+use crate::ids::{GroupId, SpaceNo};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -157,6 +157,25 @@ impl Ledger {
             parts: parts.into_iter().map(ages).collect(),
             total: self.ages(total),
         }
+    }
+
+    /// Counts the pages that spaces of each group map by age: one that several map counts for each, and is as old as each
+    /// says. What lies in a place that can't be seen is left out.
+    pub fn mapped(&self) -> BTreeMap<GroupId, Ages> {
+        let mut tally = Tally::new(self.walks.len());
+        let mut groups: BTreeMap<GroupId, Sums> = BTreeMap::new();
+        for space in self.spaces.values() {
+            let places = space.places.iter();
+            for place in places.filter(|place| place.standing != Standing::Unseen) {
+                space.visit(place, &mut |_, table, mask| {
+                    let seen = table::without(&table::and(&table.present, mask), &table.unseen);
+                    tally.add(&seen, &table.anon, |index| table.stamp(index));
+                });
+            }
+            tally.flush([groups.entry(space.group).or_default()]);
+        }
+        let ages = |(group, sums)| (group, self.ages(sums));
+        groups.into_iter().map(ages).collect()
     }
 
     fn ages(&self, sums: Sums) -> Ages {

@@ -57,6 +57,7 @@ struct Model {
     asked: BTreeSet<u16>,
     /// Group, whether anonymous, seconds not accessed at the walk before.
     went: BTreeMap<(u16, bool, u64), u64>,
+    used: BTreeMap<(u16, bool, u64), u64>,
 }
 
 impl Model {
@@ -68,6 +69,7 @@ impl Model {
         self.times_s.push(at_s);
         self.returned.clear();
         self.went.clear();
+        self.used.clear();
     }
 
     fn tell(&mut self, space: u8, places: Vec<Place>, found: &[Found], nr_tables: usize) {
@@ -135,6 +137,11 @@ impl Model {
             known.is_anon = is_anon;
             let is_regained = known.is_unseen && !page.is_unseen;
             known.is_unseen = page.is_unseen;
+            if new.was_accessed && !is_regained && known.at_s < since_s {
+                // Of what could not be seen before nothing is known.
+                let key = (space.group, known.is_anon, since_s - known.at_s);
+                *self.used.entry(key).or_default() += 1;
+            }
             if new.was_accessed || is_regained {
                 let is_several = known.is_several;
                 *known = Page { is_several, ..new };
@@ -301,6 +308,36 @@ impl Model {
             *went.entry(key).or_default() += one.nr_pages;
         }
         prop_assert_eq!(&went, &self.went);
+        let mut used = BTreeMap::new();
+        for one in ledger.used_again() {
+            let key = (one.group.0, one.kind == Kind::Anon, one.idle.as_secs());
+            *used.entry(key).or_default() += one.nr_pages;
+        }
+        prop_assert_eq!(&used, &self.used);
+        let mapped = ledger.mapped();
+        for group in 0..NR_GROUPS {
+            let of_group = self.spaces.iter().filter(|(_, space)| space.group == group);
+            let is_in_sight = |no: &u8, number: &u64| {
+                let place = self.place_of(*no, *number);
+                place.is_some_and(|place| place.standing != Standing::Unseen)
+            };
+            let pages = of_group.flat_map(|(no, space)| {
+                let pages = space.pages.iter();
+                let seen = pages.filter(|(number, _)| is_in_sight(no, number));
+                seen.map(|(_, page)| page)
+            });
+            let idle = pages
+                .filter(|page| !page.is_taken && !page.is_unseen && now_s - page.at_s >= window_s);
+            let told = mapped
+                .get(&GroupId(group))
+                .map(|ages| ages.idle_for(window));
+            let told = told.unwrap_or_default();
+            let (anon, file): (Vec<&Page>, Vec<&Page>) = idle.partition(|page| page.is_anon);
+            prop_assert_eq!(
+                (told.anon, told.file),
+                (anon.len() as u64, file.len() as u64)
+            );
+        }
         Ok(())
     }
 

@@ -133,6 +133,8 @@ pub(super) enum Change {
     Freed(Kind),
     /// It left memory, by our hand; the walk that last found it accessed.
     Went(Kind, u16),
+    /// It was in memory, unused, and is accessed again; the walk that last found it accessed, which is not the last one.
+    Used(Kind, u16),
 }
 
 /// The walk that tells.
@@ -303,6 +305,12 @@ impl Table {
             };
             // Of what can be seen again nothing is known of the time before.
             let regained = self.unseen[word] & resident & !unseen;
+            ones_of(word, used & !new & !regained, |index| {
+                let number = self.stamps[index].number();
+                if number + 1 < now.number {
+                    each(Change::Used(kind_at(&self.anon, index), number));
+                }
+            });
             self.unseen[word] = self.unseen[word] & !mask | unseen;
             self.stamp_word(word, (new | regained) & !used, seen);
             self.stamp_word(word, used, accessed);

@@ -204,13 +204,13 @@ impl Play {
             .ledger
             .count(nr_groups, |space, _| Some(space.0 as usize))
             .parts;
-        let returned = guard::returned(&self.ledger);
+        let walked = guard::Walked::of(&self.ledger);
         let ids = (0..).map(GroupId);
         let mut idle = Vec::with_capacity(nr_groups);
         for ((id, keeper), ages) in ids.clone().zip(&mut self.keepers).zip(&ages) {
-            let returned = returned.get(&id).copied().unwrap_or_default();
-            let footprint = ages.resident().total() + self.ledger.nr_taken(id).total();
-            keeper.look(at, footprint, returned);
+            let returned = walked.returned(id);
+            let away = self.ledger.nr_taken(id);
+            walked.look(keeper, at, id, ages.resident(), away, returned);
             idle.push(guard::idle(keeper, |age| ages.idle_for(age)));
             self.sums[usize::from(id.0)].came_back(returned);
             if let Some(within) = keeper.reads_back() {
@@ -231,7 +231,6 @@ impl Play {
             let group = usize::from(goes.group.0);
             let taken = self.ledger.taken(&goes.pages.runs);
             self.memory.take(group, &goes.pages.runs);
-            self.keepers[group].took(goes.kind, taken.total());
             self.sums[group].took(taken);
         }
         let is_moment = self.nr_walks.is_multiple_of(self.moment_every);

@@ -141,7 +141,7 @@ pub(crate) struct GuardArgs {
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration_ms, allow_hyphen_values = true)]
     length: Option<u64>,
 
-    /// Who chooses pages: Strata, the kernel (memory.reclaim, cgroup v2 only), or the kernel where Strata can't take them
+    /// Who chooses pages: Strata, the kernel (memory.reclaim, cgroup v2 only), or the cheaper of them that obeys
     #[arg(long, value_enum, value_name = "HAND", default_value = "auto")]
     hand: HandArg,
 
@@ -170,7 +170,7 @@ pub(crate) struct GuardArgs {
 /// Who chooses the pages that go.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum HandArg {
-    /// Strata, page by page; the kernel what several processes map
+    /// The cheaper one that takes what is idle; the kernel what several processes map
     Auto,
     /// Strata, page by page; what several processes map stays
     Exact,

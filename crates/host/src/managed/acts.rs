@@ -7,13 +7,15 @@ use super::by_amount::{self, Hand};
 use super::group::Group;
 use super::{Managed, WhyNotMore};
 use crate::observe::{Observer, SpaceId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use strata_control::guard::{self, Goes, Holder, Member, Offer};
 use strata_linux::addr::PAGE_BYTES;
+use strata_linux::cgroup::is_reclaimed_by_amount;
 use strata_linux::process::Process;
 use strata_linux::swap;
+use strata_lru::ages::NrPages;
 use strata_lru::{GroupId, Kind};
 
 /// Free swap that is left to others, as a part of all swap: one tenth.
@@ -28,41 +30,59 @@ impl Managed {
     pub(super) fn choose(&mut self, observer: &Observer, again: bool) {
         let at = observer.elapsed();
         let swap_room_pages = self.room_in_swap().unwrap_or(0);
-        let hand = self.config.hand;
+        let by_amount: BTreeSet<GroupId> = self
+            .groups
+            .iter()
+            .filter(|(_, group)| self.goes_by_amount(group, at))
+            .map(|(id, _)| *id)
+            .collect();
         let members = self.groups.iter().map(|(id, group)| Member {
             group: *id,
             keeper: &group.keeper,
             idle: group.idle_pages(),
             went: group.went_pages(),
-            nr_pages_max: match group.is_promised() && hand != Hand::Amount {
+            nr_pages_max: match group.is_promised() && !by_amount.contains(id) {
                 true => group.above_low_pages(),
                 false => 0,
             },
         });
         let choice = guard::choose(self.pages.ledger(), members, swap_room_pages);
         for (id, offer) in &choice.offers {
+            let mut planned = offer.planned;
             if !again {
-                self.ask_for_amount(*id, at, *offer);
+                planned += self.ask_for_amount(*id, at, *offer, by_amount.contains(id));
             }
             if let Some(group) = self.groups.get_mut(id) {
-                group.judge(offer.could, offer.planned, self.no_swap);
+                group.judge(offer.could, planned, self.no_swap);
             }
         }
         self.hand_over(&choice.goes, observer);
     }
 
-    /// Has the kernel take a part of what is idle of a group and can't be taken page by page.
-    fn ask_for_amount(&mut self, id: GroupId, at: Duration, offer: Offer) {
+    /// Whether all of a group goes by amount: that is asked for, or it is cheaper and the kernel obeys.
+    fn goes_by_amount(&self, group: &Group, at: Duration) -> bool {
+        match self.config.hand {
+            Hand::Amount => true,
+            Hand::Exact => false,
+            Hand::Auto => {
+                self.amounts.is_some()
+                    && self.prices.prefer_amount()
+                    && group.fares.may_take(at)
+                    && is_reclaimed_by_amount(group.reader())
+            }
+        }
+    }
+
+    /// Has the kernel take a part of what is idle of a group and does not go page by page; returns how much.
+    fn ask_for_amount(&mut self, id: GroupId, at: Duration, offer: Offer, all: bool) -> NrPages {
+        let none = NrPages::default();
         let (Some(amounts), Some(group)) = (&mut self.amounts, self.groups.get(&id)) else {
-            return;
+            return none;
         };
         if !group.is_promised() || !group.fares.may_take(at) {
-            return;
+            return none;
         }
-        let exactly = |kind| match self.config.hand {
-            Hand::Amount => 0,
-            Hand::Auto | Hand::Exact => offer.could.of(kind),
-        };
+        let exactly = |kind| if all { 0 } else { offer.could.of(kind) };
         let left = |kind| group.idle_pages().of(kind).saturating_sub(exactly(kind));
         let anon = match self.no_swap {
             None => left(Kind::Anon),
@@ -79,8 +99,12 @@ impl Managed {
         spent += offer.planned;
         let room = group.keeper.room(kind, spent);
         let room = room.min(above_low.saturating_sub(offer.planned.total()));
-        if let Some(nr_pages) = by_amount::step(group.reader(), nr_idle, room.min(nr_idle)) {
-            amounts.add(id, group.reader(), nr_pages);
+        match by_amount::step(group.reader(), nr_idle, room.min(nr_idle)) {
+            Some(nr_pages) => {
+                amounts.add(id, group.reader(), nr_pages);
+                NrPages::only(kind, nr_pages)
+            }
+            None => none,
         }
     }
 

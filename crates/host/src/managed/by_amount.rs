@@ -10,7 +10,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
-use strata_linux::actuator::ByAmount;
+use strata_linux::actuator::{Amount, ByAmount};
 use strata_linux::addr::PAGE_BYTES;
 use strata_linux::cgroup::{GroupReader, is_reclaimed_by_amount};
 use strata_lru::GroupId;
@@ -29,7 +29,7 @@ const REST_MAX: Duration = Duration::from_secs(3600);
 /// Which hand takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Hand {
-    /// The exact one, and by amount what it can't take.
+    /// The cheaper one of those that obey, and by amount what the exact one can't take.
     #[default]
     Auto,
     /// Page by page.
@@ -108,15 +108,15 @@ impl Amounts {
         self.asked.is_some()
     }
 
-    /// The group of which the kernel has taken, and whether it found anything; it gets more to do.
-    pub(super) fn collect(&mut self) -> Option<(GroupId, bool)> {
-        let result = self.thread.poll()?;
+    /// The group of which the kernel has taken, and what became of that; it gets more to do.
+    pub(super) fn collect(&mut self) -> Option<(GroupId, Amount)> {
+        let amount = self.thread.poll()?;
         let group = self.asked.take()?;
         self.hand_over();
-        if let Err(error) = &result {
+        if let Err(error) = &amount.freed {
             tracing::debug!("{error}");
         }
-        Some((group, result.is_ok()))
+        Some((group, amount))
     }
 
     fn hand_over(&mut self) {

@@ -24,6 +24,7 @@ mod choice;
 mod group;
 pub mod history;
 mod house;
+mod prices;
 mod recalls;
 mod rules;
 mod shortage;
@@ -41,6 +42,7 @@ use crate::observe::{Observer, SpaceId, Subject, Walked, own_pid};
 use crate::run::overhead;
 use by_amount::Amounts;
 use group::Group;
+use prices::Prices;
 use recalls::Recalls;
 use shortage::Shortage;
 use std::collections::BTreeMap;
@@ -48,6 +50,7 @@ use std::time::Duration;
 use strata_control::guard;
 use strata_linux::access::{self, AccessChoice, AccessError};
 use strata_linux::actuator::Pageout;
+use strata_linux::addr::PAGE_BYTES;
 use strata_lru::GroupId;
 use takes::{Takes, Went};
 
@@ -88,6 +91,8 @@ pub struct Managed {
     has_refused: bool,
     /// What the kernel takes by amount; `None` where it is not asked.
     amounts: Option<Amounts>,
+    /// What the hands cost.
+    prices: Prices,
     /// Pages that are read back.
     recalls: Option<Recalls>,
     /// What is done when the host is short of memory.
@@ -126,6 +131,7 @@ impl Managed {
             takes,
             has_refused: false,
             amounts,
+            prices: Prices::default(),
             recalls,
             groups: BTreeMap::new(),
             next_walk: Duration::ZERO,
@@ -145,9 +151,14 @@ impl Managed {
     /// To be called about once a second. Returns whether there was a walk.
     pub fn tick(&mut self, observer: &mut Observer) -> bool {
         if let Some(amounts) = &mut self.amounts {
-            while let Some((id, has_found)) = amounts.collect() {
+            while let Some((id, amount)) = amounts.collect() {
                 self.pages.asked(id);
-                if let Some(group) = self.groups.get_mut(&id).filter(|_| !has_found) {
+                let freed_bytes = *amount.freed.as_ref().unwrap_or(&0);
+                self.prices
+                    .amount
+                    .note(amount.cpu_ns, freed_bytes / PAGE_BYTES);
+                let has_failed = amount.freed.is_err();
+                if let Some(group) = self.groups.get_mut(&id).filter(|_| has_failed) {
                     group.fares.rests(observer.elapsed());
                 }
                 // What went is told by the walk even of those that sleep.
@@ -204,6 +215,7 @@ impl Managed {
 
     fn enter(&mut self, all: &[Went]) {
         for went in all {
+            self.prices.exact.note(went.cpu_ns, went.nr_pages);
             self.pages.taken(&went.runs);
             self.pages.stayed(&went.stayed);
             self.has_refused |= !went.stayed.is_empty();
@@ -226,6 +238,8 @@ impl Managed {
         );
         let dropped = self.shortage.as_ref().map(Shortage::dropped_bytes);
         status.dropped_cache_bytes = dropped.unwrap_or(0);
+        status.exact_ns_per_page = self.prices.exact.ns_a_page().map(|ns| ns as u64);
+        status.amount_ns_per_page = self.prices.amount.ns_a_page().map(|ns| ns as u64);
         status
     }
 

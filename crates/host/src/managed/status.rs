@@ -119,6 +119,10 @@ pub struct Status {
     pub away_bytes: u64,
     /// Page cache that was dropped because the host was short of memory.
     pub dropped_cache_bytes: u64,
+    /// Processor time for each page that was taken page by page, nanoseconds; `None`: too few were.
+    pub exact_ns_per_page: Option<u64>,
+    /// As much for each page that the kernel took, asked for an amount.
+    pub amount_ns_per_page: Option<u64>,
     /// Memory that what is in swap takes there, and the ages of pages.
     pub price_bytes: u64,
     /// What was given back net: without that price.
@@ -176,6 +180,8 @@ impl Status {
             resident_bytes: sum(|group| group.resident_bytes),
             away_bytes,
             dropped_cache_bytes: 0,
+            exact_ns_per_page: None,
+            amount_ns_per_page: None,
             price_bytes,
             given_back_bytes: away_bytes.saturating_sub(price_bytes),
             groups,

@@ -26,6 +26,8 @@ pub(super) struct Went {
     pub(super) nr_pages: u64,
     /// What can't go.
     pub(super) stayed: Vec<Run>,
+    /// Processor time of that.
+    pub(super) cpu_ns: u64,
 }
 
 /// Whose pages a request holds.
@@ -149,6 +151,7 @@ impl Takes {
             nr_pages: went.iter().map(|run| run.nr_pages).sum(),
             runs: went,
             stayed: runs_of(&|verdict| stays(verdict, sent.kind)),
+            cpu_ns: report.cpu_ns,
         })
     }
 }

@@ -7,11 +7,21 @@ use std::io;
 
 use super::worker::Worker;
 use crate::cgroup::{GroupReader, ReclaimError, reclaim_from};
+use crate::process::thread_cpu_ns;
+
+/// What became of a request.
+#[derive(Debug)]
+pub struct Amount {
+    /// The bytes that it freed.
+    pub freed: Result<u64, ReclaimError>,
+    /// Processor time of that, nanoseconds.
+    pub cpu_ns: u64,
+}
 
 /// The thread; at most one request is outstanding.
 #[derive(Debug)]
 pub struct ByAmount {
-    worker: Worker<(GroupReader, u64), Result<u64, ReclaimError>>,
+    worker: Worker<(GroupReader, u64), Amount>,
 }
 
 impl ByAmount {
@@ -23,9 +33,16 @@ impl ByAmount {
         let worker = Worker::start(
             "strata-amount",
             1,
-            |(group, bytes): (GroupReader, u64), stop| match stop.is_set() {
-                true => Ok(0),
-                false => reclaim_from(&group, bytes),
+            |(group, bytes): (GroupReader, u64), stop| {
+                let before_ns = thread_cpu_ns();
+                let freed = match stop.is_set() {
+                    true => Ok(0),
+                    false => reclaim_from(&group, bytes),
+                };
+                Amount {
+                    freed,
+                    cpu_ns: thread_cpu_ns() - before_ns,
+                }
             },
         )?;
         Ok(ByAmount { worker })
@@ -36,8 +53,8 @@ impl ByAmount {
         self.worker.try_submit((group.clone(), bytes)).is_ok()
     }
 
-    /// The bytes that the last request freed, if it is done.
-    pub fn poll(&mut self) -> Option<Result<u64, ReclaimError>> {
+    /// What became of the last request, if it is done.
+    pub fn poll(&mut self) -> Option<Amount> {
         self.worker.poll()
     }
 }

@@ -41,6 +41,7 @@ page_cache/idle/file.rs IS_DROPPED: a bit
 page_cache/idle/file.rs IS_RECLAIMED: a bit
 page_cache/idle/file.rs IS_PLAYED: a bit
 page_cache/idle/file.rs 8: bytes of a page, asserted when it is built
+page_cache/idle/oldest.rs AGE_BITS: how exact ages are told, as those of the ledger; it bounds how many there are
 page_cache/newcomers.rs CHUNK_PAGES: bits of a word
 page_cache/newcomers.rs BURST_PAGES: any number above what readahead has under way would do
 page_cache/newcomers.rs ALL_PERCENT: 100 % is all of it

@@ -16,6 +16,7 @@
 //!   control              puts them together: a sample in, a plan out
 //!   promise              what may be taken of a group without a budget, by what comes back
 //!   guard                what goes of many groups under promises, after a walk
+//!   shortage             how much of them has to go, promise or not, where memory is short
 //!   drive                carries a plan out on whatever has pages and threads, live or played
 //!   trace                what each tick read, decided and came to, as lines of JSON
 //! ```
@@ -47,6 +48,7 @@ mod pressure;
 pub mod promise;
 pub mod reclaimer;
 mod sample;
+pub mod shortage;
 mod stall;
 pub mod strategy;
 pub mod trace;

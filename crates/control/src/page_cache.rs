@@ -15,7 +15,7 @@ mod idle;
 mod newcomers;
 mod tiers;
 
-pub use idle::IdleTable;
+pub use idle::{CacheAge, CacheAges, IdleTable};
 pub use newcomers::{Newcomer, Newcomers, Verdict};
 pub use tiers::{NR_TIERS, TierCounts};
 

@@ -46,6 +46,7 @@ page_cache/idle/file.rs IS_DROPPED: a bit
 page_cache/idle/file.rs IS_RECLAIMED: a bit
 page_cache/idle/file.rs IS_PLAYED: a bit
 page_cache/idle/file.rs 8: bytes of a page, asserted when it is built
+page_cache/idle/oldest.rs AGE_BITS: how exact ages are told, as those of the ledger; it bounds how many there are
 page_cache/newcomers.rs CHUNK_PAGES: bits of a word
 page_cache/newcomers.rs BURST_PAGES: any number above what readahead has under way would do
 page_cache/newcomers.rs ALL_PERCENT: 100 % is all of it
@@ -75,6 +76,9 @@ sample.rs PAGE_BYTES: the size of a base page
 sample/cache.rs MIB: converts a unit
 stall.rs ATTEMPTS_MIN: any number between a few and the hundred of a second would do; stall_ms is the tunable
 stall.rs PROGRESS_BYTES: any number between noise and what a reclaim that works frees in a second would do
+shortage.rs ROOM_SHARE: what a guard keeps free below a limit; no run has it
+shortage.rs WAITING_PERCENT_MAX: when a guard's host is short; no run has it
+shortage.rs WAITING_STEP: a bound on one step: the next look has the rest
 strategy/admit_cache.rs ALL_PERCENT: 100 % is all of it
 strategy/admit_cache.rs DROP_BYTES_MAX: a bound on one step: the next tick has the rest
 strategy/admit_cache.rs JUDGED_SHARE: how much is enough to judge by; what a loop is are the tunables

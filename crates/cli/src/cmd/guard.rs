@@ -427,6 +427,19 @@ fn table(status: &Status, columns: Option<usize>) -> String {
             "watched for {watched:?} so far: nothing can be known to be idle for {min_age:?}\n"
         ));
     }
+    let sum = |of: fn(&GroupStatus) -> u64| Bytes(status.groups.iter().map(of).sum());
+    if status
+        .groups
+        .iter()
+        .any(|group| group.cache_bytes.is_some())
+    {
+        text.push_str(&format!(
+            "page cache that no process maps: {}, {} of it idle; {} dropped so far\n",
+            sum(|group| group.cache_bytes.unwrap_or(0)),
+            sum(|group| group.idle_cache_bytes.unwrap_or(0)),
+            Bytes(status.dropped_cache_bytes),
+        ));
+    }
     let line = |cells: [String; 8], who: &str| {
         let [resident, used, could, away, back, allowed, age, why] = cells;
         format!(

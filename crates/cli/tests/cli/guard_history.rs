@@ -17,7 +17,7 @@ fn status(taken_bytes: u64) -> Status {
     let group = json!({
         "group": "/app.slice/shop.service", "name": null, "resident_bytes": 100 << 20, "used_lately_bytes": 60 << 20,
         "idle_bytes": 40 << 20, "could_give_bytes": 40 << 20, "shared_bytes": 0, "unknown_bytes": 0,
-        "away_bytes": taken_bytes, "away_anon_bytes": taken_bytes, "taken_bytes": taken_bytes, "taken_by_amount_bytes": 0, "came_back_bytes": 0,
+        "away_bytes": taken_bytes, "away_anon_bytes": taken_bytes, "cache_bytes": null, "idle_cache_bytes": null, "dropped_cache_bytes": 0, "taken_bytes": taken_bytes, "taken_by_amount_bytes": 0, "came_back_bytes": 0,
         "came_back_per_min_bytes": 0, "allowed_per_min_bytes": 0, "age_anon_ms": 60000, "age_file_ms": 60000,
         "standing": "kept", "why_not_more": null,
     });

@@ -90,19 +90,19 @@ fn release() -> Finished {
 }
 
 /// The group as a line tells of it; null where it does not.
-fn of<'a>(status: &'a Value, group: &str) -> &'a Value {
+pub(crate) fn of<'a>(status: &'a Value, group: &str) -> &'a Value {
     let groups = status["groups"].as_array().expect("groups");
     let found = groups.iter().find(|one| one["group"] == group);
     found.unwrap_or(&Value::Null)
 }
 
-fn bytes(group: &Value, name: &str) -> u64 {
+pub(crate) fn bytes(group: &Value, name: &str) -> u64 {
     group[name].as_u64().unwrap_or(0)
 }
 
 /// Reads lines until one is as it should be.
 #[track_caller]
-fn wait_for(live: &Live, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+pub(crate) fn wait_for(live: &Live, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
     let deadline = Instant::now() + LEARNING * patience();
     loop {
         let status = live.json();
@@ -116,7 +116,7 @@ fn wait_for(live: &Live, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
     }
 }
 
-fn end(mut live: Live) {
+pub(crate) fn end(mut live: Live) {
     live.signal(Signal::INT);
     assert_eq!(live.end().code(), Some(0), "{}", live.stderr());
     assert_eq!(

@@ -18,6 +18,8 @@ mod exactness;
 mod files;
 mod groups;
 mod guard;
+mod guard_cache;
+mod guard_limit;
 mod held;
 mod hung;
 mod integrity;

@@ -13,11 +13,14 @@
 //! - I1: a page is chosen only if the last census saw it, clean and unread since the census before at least.
 //! - I2: a file's number is never used for another one.
 //! - I3: 4 KiB are kept of each 2 MiB of a file in which the group has a page, or from which one left within
-//!   [`REMEMBERED_MS`], up to a number of pages that the kernel has reclaimed.
+//!   [`REMEMBERED_MS`] (or as long as is asked for), up to a number of pages that the kernel has reclaimed.
 //! - I4: a page that leaves memory counts once: as dropped or as reclaimed, in the tier that the last census saw.
 //! - I5: a page that is played to be dropped is in memory and was not read since, as of the last census. It counts as gone.
 
 mod file;
+mod oldest;
+
+pub use oldest::{CacheAge, CacheAges};
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -40,6 +43,8 @@ const RECLAIMED_PAGES_MAX: u64 = 1 << 20;
 #[derive(Debug)]
 pub struct IdleTable {
     config: drop_cache::Config,
+    /// What left memory is remembered for so long.
+    remembered_ms: u64,
     files: BTreeMap<FileNo, File>,
     numbers: HashMap<FileKey, FileNo>,
     next_number: u32,
@@ -67,6 +72,7 @@ impl IdleTable {
     pub fn new(config: drop_cache::Config) -> IdleTable {
         IdleTable {
             config,
+            remembered_ms: REMEMBERED_MS,
             files: BTreeMap::new(),
             numbers: HashMap::new(),
             next_number: 0,
@@ -80,6 +86,15 @@ impl IdleTable {
             dropped_read_at: None,
             nr_played_pages: 0,
             nr_reclaimed_pages: 0,
+        }
+    }
+
+    /// What leaves memory is remembered for so long instead of [`REMEMBERED_MS`].
+    #[must_use]
+    pub fn remembering(self, remembered_ms: u64) -> IdleTable {
+        IdleTable {
+            remembered_ms,
+            ..self
         }
     }
 
@@ -109,7 +124,7 @@ impl IdleTable {
         let is_new = file.seen_before == 0;
         let seen_before = file.seen_before;
         let now = steps(self.now);
-        let remembered = ms_in_steps(REMEMBERED_MS);
+        let remembered = ms_in_steps(self.remembered_ms);
         let nr_reads = found.nr_reads.min(u32::from(READS_MASK)) as u8;
         let mut nr_returned = 0;
         for index in found.index..found.index + found.nr_pages {
@@ -208,7 +223,7 @@ impl IdleTable {
 
     /// Takes in which files there are, and forgets others, unless pages have left them of late.
     fn know(&mut self, files: &BTreeMap<FileKey, FileId>) {
-        let now = self.now;
+        let (now, remembered_ms) = (self.now, self.remembered_ms);
         let (known, numbers) = (&mut self.files, &mut self.numbers);
         numbers.retain(|key, number| {
             let Some(file) = known.get(number) else {
@@ -217,7 +232,7 @@ impl IdleTable {
             // The kernel may have given the struct to another file.
             let stays = match files.get(key) {
                 Some(id) => file.id.is_same(id),
-                None => file.has_left(now),
+                None => file.has_left(now, remembered_ms),
             };
             if !stays {
                 known.remove(number);
@@ -244,7 +259,7 @@ impl IdleTable {
     }
 
     fn sum_up(&mut self) -> Vec<FileCache> {
-        let (now, rule) = (self.now, self.rule());
+        let (now, rule, remembered_ms) = (self.now, self.rule(), self.remembered_ms);
         let (census, dropped_read_at) = (self.census, self.dropped_read_at.take());
         let mut sums = Vec::with_capacity(self.files.len());
         self.nr_played_pages = 0;
@@ -290,7 +305,7 @@ impl IdleTable {
                             if page.left != 0 {
                                 file.reclaimed_at = Some(now);
                             }
-                        } else if age_ms(now, *page) > REMEMBERED_MS {
+                        } else if age_ms(now, *page) > remembered_ms {
                             *page = Page::default();
                         }
                         self.nr_reclaimed_pages += u64::from(page.left & IS_RECLAIMED != 0);
@@ -319,7 +334,7 @@ impl IdleTable {
                 (&mut file.dropped, &mut sum.dropped_bytes),
                 (&mut file.returned, &mut sum.returned_bytes),
             ] {
-                let is_old = |(at, _): &(TimeMs, u64)| now.since(*at) > REMEMBERED_MS;
+                let is_old = |(at, _): &(TimeMs, u64)| now.since(*at) > remembered_ms;
                 while list.front().is_some_and(is_old) {
                     list.pop_front();
                 }
@@ -360,13 +375,7 @@ impl IdleTable {
         let mut ranges: Vec<Range<u64>> = Vec::new();
         let mut tier_before = None;
         for (_, index, tier) in idle {
-            // A range ends where a folio may, so that what becomes of one tells nothing of another, and has pages of one tier.
-            let is_of_another = tier_before.replace(tier) != Some(tier);
-            let is_apart = index % FOLIO_PAGES_MAX == 0 || is_of_another;
-            match ranges.last_mut() {
-                Some(last) if last.end == index && !is_apart => last.end += 1,
-                _ => ranges.push(index..index + 1),
-            }
+            add_page(&mut ranges, index, tier, &mut tier_before);
         }
         ranges
     }
@@ -447,6 +456,22 @@ impl IdleTable {
     /// Pages that were read again after they had been dropped, in all.
     pub fn nr_returned_pages(&self) -> u64 {
         self.nr_returned_pages
+    }
+}
+
+/// Adds the next page of a file. A range ends where a folio may, so that what becomes of one tells nothing of another, and has pages
+/// of one tier.
+fn add_page(
+    ranges: &mut Vec<Range<u64>>,
+    index: u64,
+    tier: usize,
+    tier_before: &mut Option<usize>,
+) {
+    let is_of_another = tier_before.replace(tier) != Some(tier);
+    let is_apart = index.is_multiple_of(FOLIO_PAGES_MAX) || is_of_another;
+    match ranges.last_mut() {
+        Some(last) if last.end == index && !is_apart => last.end += 1,
+        _ => ranges.push(index..index + 1),
     }
 }
 

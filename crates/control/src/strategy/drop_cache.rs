@@ -24,7 +24,7 @@
 use crate::backoff::Backoff;
 use crate::cache_moment::{Ask, Moment};
 use crate::plan::Action;
-use crate::sample::{CacheLook, CacheSample, FileCache, Reads};
+use crate::sample::{CacheLook, CacheSample, FileCache, PAGE_BYTES, Reads};
 use crate::tunables::config;
 use std::cmp::Reverse;
 use strata_lru::{Controller, Kind, TierGains, TimeMs};
@@ -226,12 +226,17 @@ pub(crate) fn last_tier(tiers: &Controller, nr_tiers: usize) -> usize {
 
 /// How much of what was dropped came back.
 fn returned_percent(of: &FileCache) -> u64 {
-    of.returned_bytes.saturating_mul(ALL_PERCENT) / of.dropped_bytes.max(1)
+    percent(of.returned_bytes, of.dropped_bytes)
 }
 
-fn comes_back(of: &FileCache, config: &Config) -> bool {
-    let is_judged = of.dropped_bytes >= JUDGED_BYTES_MIN;
-    is_judged && returned_percent(of) > config.returned_percent_max
+fn percent(returned: u64, dropped: u64) -> u64 {
+    returned.saturating_mul(ALL_PERCENT) / dropped.max(1)
+}
+
+/// Whether too much of what was dropped of a file came back, pages.
+pub(crate) fn comes_back(nr_dropped_pages: u64, nr_returned_pages: u64, config: &Config) -> bool {
+    let is_judged = nr_dropped_pages * PAGE_BYTES >= JUDGED_BYTES_MIN;
+    is_judged && percent(nr_returned_pages, nr_dropped_pages) > config.returned_percent_max
 }
 
 /// Whether much of what is in memory of a file was read again: then what was read once so far may be, too.
@@ -241,7 +246,9 @@ fn is_reused(of: &FileCache, config: &Config) -> bool {
 
 /// Which pages of a file may go.
 fn may_drop(of: &FileCache, reads: Reads, config: &Config) -> bool {
-    !comes_back(of, config) && (reads == Reads::Again || !is_reused(of, config))
+    let (dropped, returned) = (of.dropped_bytes, of.returned_bytes);
+    let comes_back = comes_back(dropped / PAGE_BYTES, returned / PAGE_BYTES, config);
+    !comes_back && (reads == Reads::Again || !is_reused(of, config))
 }
 
 #[cfg(test)]

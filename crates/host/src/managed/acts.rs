@@ -5,15 +5,18 @@
 
 use super::by_amount::{self, Hand};
 use super::group::Group;
+use super::limits::Limited;
+use super::takes::Takes;
 use super::{Managed, WhyNotMore};
 use crate::observe::{Observer, SpaceId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use strata_control::guard::{self, Goes, Holder, Member, Offer};
+use strata_control::shortage::{self, Readings};
 use strata_linux::addr::PAGE_BYTES;
 use strata_linux::cgroup::is_reclaimed_by_amount;
-use strata_linux::process::Process;
+use strata_linux::process::{MachineMemory, Process, memory_pressure_percent};
 use strata_linux::swap;
 use strata_lru::ages::NrPages;
 use strata_lru::{GroupId, Kind};
@@ -133,26 +136,67 @@ impl Managed {
         }
     }
 
-    /// Where the host is short of memory: page cache that nobody maps and nobody reads goes first, without a walk and
-    /// without swap; then the oldest pages of all groups. What is younger than rules call idle is left to the kernel.
+    /// Where memory is short, of the host or below a limit: page cache that nobody maps and nobody reads goes first, without
+    /// a walk and without swap; then the oldest pages of all groups there, promise or not. What is younger than rules call
+    /// idle is left to the kernel.
     pub(super) fn relieve(&mut self, observer: &Observer) {
+        if !self.config.is_acting {
+            return;
+        }
+        let missing = shortage::missing(&self.readings(), self.rules.free_share);
+        for (number, missing_bytes) in missing.below_limits_bytes.into_iter().enumerate() {
+            if missing_bytes > 0 && !self.takes.as_ref().is_some_and(Takes::are_under_way) {
+                let members = self.limits[number].members.clone();
+                self.relieve_below(&members, missing_bytes.div_ceil(PAGE_BYTES), observer);
+            }
+        }
         let Some(shortage) = &mut self.shortage else {
             return;
         };
-        let nr_pages = shortage.tick(observer.elapsed());
-        if nr_pages == 0 {
+        let nr_pages = shortage.tick(observer.elapsed(), missing.host_bytes);
+        if nr_pages > 0 {
+            let all: Vec<GroupId> = self.groups.keys().copied().collect();
+            self.take_oldest_idle(&all, nr_pages, observer);
+        }
+    }
+
+    /// What is read of the machine and of limits.
+    fn readings(&self) -> Readings {
+        let mut readings = Readings {
+            limits: self.limits.iter().map(Limited::read).collect(),
+            ..Readings::default()
+        };
+        if self.shortage.is_some()
+            && let Ok(memory) = MachineMemory::read()
+        {
+            readings.total_bytes = memory.total_bytes;
+            readings.available_bytes = memory.available_bytes;
+            readings.waiting_percent = memory_pressure_percent();
+        }
+        readings
+    }
+
+    /// Has groups below a limit give so many pages.
+    fn relieve_below(&mut self, members: &[GroupId], nr_pages: u64, observer: &Observer) {
+        if self.is_cache_going(members) || self.drop_cache_of(members, nr_pages) > 0 {
+            // What programs have to give is known when that is gone.
             return;
         }
+        self.take_oldest_idle(members, nr_pages, observer);
+    }
+
+    /// Takes so many of the oldest pages of these groups, none of what is younger than their rules call idle.
+    fn take_oldest_idle(&mut self, members: &[GroupId], nr_pages: u64, observer: &Observer) {
         let mut swap_room_pages = self.room_in_swap().unwrap_or(0);
-        let holders: Vec<Holder> = self
-            .groups
-            .iter()
-            .map(|(id, group)| Holder {
+        let holder = |id: &GroupId| {
+            let group = self.groups.get(id)?;
+            Some(Holder {
                 group: *id,
                 nr_pages_max: group.above_low_pages(),
                 older_than: group.min_age(),
             })
-            .collect();
+        };
+        let holders: Vec<Holder> = members.iter().filter_map(holder).collect();
         self.take_oldest(&holders, nr_pages, &mut swap_room_pages, observer);
     }
 

@@ -4,6 +4,7 @@
 //! (the ledger).
 
 use super::by_amount::Fares;
+use super::cache::OfGroup;
 use super::choice::Chosen;
 use super::rules::Rule;
 use super::status::{GroupStatus, WhyNotMore};
@@ -24,6 +25,10 @@ const WORTH_TELLING_PAGES: u64 = 256;
 #[derive(Debug)]
 pub(super) struct Group {
     reader: GroupReader,
+    /// What the kernel knows the group by.
+    kernel_id: Option<u64>,
+    /// Its page cache that nobody maps.
+    pub(super) cache: OfGroup,
     /// When the group was looked at last, and how long its tasks had waited for memory.
     waited: Option<(Duration, u64)>,
     rule: Rule,
@@ -50,6 +55,8 @@ impl Group {
     pub(super) fn new(chosen: &Chosen<'_>) -> Group {
         Group {
             reader: chosen.reader.clone(),
+            kernel_id: chosen.reader.id().ok(),
+            cache: OfGroup::default(),
             waited: None,
             rule: chosen.rule.clone(),
             fares: Fares::default(),
@@ -74,8 +81,9 @@ impl Group {
         self.reader.name()
     }
 
-    /// The group is there still, and this rule holds for it.
-    pub(super) fn keep_to(&mut self, rule: &Rule) {
+    /// The group is there still, or another one of its name, and this rule holds for it.
+    pub(super) fn keep_to(&mut self, rule: &Rule, kernel_id: Option<u64>) {
+        self.kernel_id = kernel_id;
         if self.rule != *rule {
             self.keeper.promise(promise_of(rule));
             self.rule = rule.clone();
@@ -97,6 +105,18 @@ impl Group {
         let low = self.rule.low_bytes.div_ceil(PAGE_BYTES);
         let resident = self.resident.total().saturating_sub(self.went.total());
         resident.saturating_sub(low)
+    }
+
+    /// Page cache that may go before only that is left which the group keeps in any case.
+    pub(super) fn cache_above_low_pages(&self) -> u64 {
+        let low = self.rule.low_bytes.div_ceil(PAGE_BYTES);
+        let resident = self.resident.total().saturating_sub(self.went.total());
+        (resident + self.cache.cached().unwrap_or(0)).saturating_sub(low)
+    }
+
+    /// The inode of its directory; `None`: it was gone as soon as it was found.
+    pub(super) fn kernel_id(&self) -> Option<u64> {
+        self.kernel_id
     }
 
     /// Pages that the group holds beyond what it may hold, as the kernel counts now.
@@ -127,17 +147,26 @@ impl Group {
         self.unknown = pages_of(ages.unknown());
         self.away = away;
         self.went = NrPages::default();
+        let returned = sum(returned, self.cache.look());
         self.nr_returned_pages += returned.total();
         self.look_at_waits(at);
-        walked.look(&mut self.keeper, at, id, self.resident, away, returned);
+        let resident = sum(self.resident, self.cache.cached().unwrap_or(0));
+        let all_away = sum(away, self.cache.away());
+        walked.look(&mut self.keeper, at, id, resident, all_away, returned);
         self.idle = guard::idle(&self.keeper, |age| pages_of(ages.idle_for(age)));
         let age = self.keeper.age(Kind::Anon);
         self.used_lately = pages_of(ages.accessed_within(age));
     }
 
-    /// What went page by page since the walk.
+    /// What went since the walk of what the promise has room for.
     pub(super) fn went_pages(&self) -> NrPages {
-        self.went
+        sum(self.went, self.cache.spent())
+    }
+
+    /// Of page cache that nobody maps so much was asked for, and so much is gone.
+    pub(super) fn dropped(&mut self, nr_asked: u64, nr_gone: u64) {
+        self.cache.went(nr_asked, nr_gone);
+        self.nr_taken_pages += nr_gone;
     }
 
     fn look_at_waits(&mut self, at: Duration) {
@@ -207,6 +236,7 @@ impl Group {
     }
 
     pub(super) fn status(&self) -> GroupStatus {
+        let idle_cache = self.cache.older_than(self.keeper.age(Kind::File));
         GroupStatus {
             group: self.name().to_owned(),
             name: Label::of(self.name()).name(),
@@ -218,8 +248,11 @@ impl Group {
             could_give_bytes: self.could.total() * PAGE_BYTES,
             shared_bytes: self.shared.total() * PAGE_BYTES,
             unknown_bytes: self.unknown.total() * PAGE_BYTES,
-            away_bytes: self.away.total() * PAGE_BYTES,
+            away_bytes: (self.away.total() + self.cache.away()) * PAGE_BYTES,
             away_anon_bytes: self.anon_away_bytes(),
+            cache_bytes: self.cache.cached().map(|nr_pages| nr_pages * PAGE_BYTES),
+            idle_cache_bytes: idle_cache.map(|nr_pages| nr_pages * PAGE_BYTES),
+            dropped_cache_bytes: self.cache.dropped() * PAGE_BYTES,
             taken_bytes: self.nr_taken_pages * PAGE_BYTES,
             taken_by_amount_bytes: self.nr_amount_pages * PAGE_BYTES,
             came_back_bytes: self.nr_returned_pages * PAGE_BYTES,
@@ -239,6 +272,12 @@ fn promise_of(rule: &Rule) -> Promise {
         share_per_min: rule.promise_share_per_min.unwrap_or(0.0),
         min_age: rule.min_age,
     }
+}
+
+/// With so much page cache.
+fn sum(mut all: NrPages, nr_cache_pages: u64) -> NrPages {
+    all += NrPages::only(Kind::File, nr_cache_pages);
+    all
 }
 
 /// Bytes in memory, by kind, as pages.

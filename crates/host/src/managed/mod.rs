@@ -3,9 +3,10 @@
 //! ```text
 //!   each second:  tick    what went is entered in the ledger, and more is handed over
 //!   when due:     walk    all groups into one ledger; each group's promise is looked at; the oldest pages are chosen
+//!                 census  page cache of all groups that nobody maps; the oldest of it goes after a walk
 //! ```
 //!
-//! One observer, one ledger, one pageout thread and one budget of processor time serve all groups ([`Managed`]); a group
+//! One observer, one ledger, one census, one pageout thread and one budget of processor time serve all groups ([`Managed`]); a group
 //! has a promise, an age and its sums (`group`). No limit is set and no process is moved: killed at any moment, nothing
 //! is left but the swap that was made (`house`).
 //!
@@ -20,10 +21,12 @@
 
 mod acts;
 mod by_amount;
+mod cache;
 mod choice;
 mod group;
 pub mod history;
 mod house;
+mod limits;
 mod prices;
 mod recalls;
 mod rules;
@@ -41,7 +44,9 @@ use crate::observe::ledger::AgedPages;
 use crate::observe::{Observer, SpaceId, Subject, Walked, own_pid};
 use crate::run::overhead;
 use by_amount::Amounts;
+use cache::Caches;
 use group::Group;
+use limits::Limited;
 use prices::Prices;
 use recalls::Recalls;
 use shortage::Shortage;
@@ -75,7 +80,7 @@ pub enum ManagedError {
     #[error(transparent)]
     Access(#[from] AccessError),
     /// No thread.
-    #[error("starting the pageout thread failed: {0}")]
+    #[error("starting a thread failed: {0}")]
     Thread(#[source] std::io::Error),
 }
 
@@ -95,8 +100,12 @@ pub struct Managed {
     prices: Prices,
     /// Pages that are read back.
     recalls: Option<Recalls>,
+    /// Page cache that nobody maps.
+    caches: Option<Caches>,
     /// What is done when the host is short of memory.
     shortage: Option<Shortage>,
+    /// Limits that groups live under, as of the last walk.
+    limits: Vec<Limited>,
     groups: BTreeMap<GroupId, Group>,
     next_walk: Duration,
     cpu_ns_at_start: u64,
@@ -133,6 +142,8 @@ impl Managed {
             amounts,
             prices: Prices::default(),
             recalls,
+            caches: Some(Caches::start().map_err(ManagedError::Thread)?),
+            limits: Vec::new(),
             groups: BTreeMap::new(),
             next_walk: Duration::ZERO,
             cpu_ns_at_start: overhead::cpu_ns(),
@@ -150,6 +161,7 @@ impl Managed {
 
     /// To be called about once a second. Returns whether there was a walk.
     pub fn tick(&mut self, observer: &mut Observer) -> bool {
+        self.look_at_cache(observer.elapsed());
         if let Some(amounts) = &mut self.amounts {
             while let Some((id, amount)) = amounts.collect() {
                 self.pages.asked(id);
@@ -207,8 +219,9 @@ impl Managed {
         self.next_walk = Duration::ZERO;
     }
 
-    /// Ends the thread; what it has taken is counted.
+    /// Ends the threads; what they have taken is counted.
     pub fn stop(&mut self) {
+        self.stop_caches();
         let went = self.takes.take().map(|mut takes| takes.stop());
         self.enter(&went.unwrap_or_default());
     }
@@ -227,17 +240,19 @@ impl Managed {
 
     /// What stands now.
     pub fn status(&self) -> Status {
+        let kept_bytes: u64 = self.groups.values().map(|of| of.cache.kept_bytes()).sum();
         let mut status = Status::of(
             self.config.is_acting,
             self.rules.min_age(),
             self.pages.ledger().watched(),
             self.nr_walks,
             overhead::cpu_ns() - self.cpu_ns_at_start,
-            self.pages.footprint_bytes(),
+            self.pages.footprint_bytes() + kept_bytes,
             self.groups.values().map(Group::status).collect(),
         );
         let dropped = self.shortage.as_ref().map(Shortage::dropped_bytes);
-        status.dropped_cache_bytes = dropped.unwrap_or(0);
+        let before = self.caches.as_ref().map(Caches::dropped_before_bytes);
+        status.dropped_cache_bytes += dropped.unwrap_or(0) + before.unwrap_or(0);
         status.exact_ns_per_page = self.prices.exact.ns_a_page().map(|ns| ns as u64);
         status.amount_ns_per_page = self.prices.amount.ns_a_page().map(|ns| ns as u64);
         status
@@ -250,6 +265,9 @@ impl Managed {
 
     fn walk(&mut self, observer: &mut Observer) {
         let of_process = self.members();
+        if self.config.is_acting {
+            self.limits = limits::of_groups(&self.groups);
+        }
         let mut pids: Vec<i32> = of_process.keys().copied().collect();
         if pids.is_empty() {
             // An observer of nobody is over, and groups may come.
@@ -267,6 +285,7 @@ impl Managed {
         }
         self.look_at_promises(at);
         self.read_back(observer);
+        self.drop_cache();
         self.no_swap = self.room_in_swap().err();
         self.choose(observer, false);
         self.pace(observer.elapsed(), cpu_ns);
@@ -284,7 +303,7 @@ impl Managed {
                 .find(|(_, group)| group.name() == name);
             let id = match known {
                 Some((id, group)) => {
-                    group.keep_to(chosen.rule);
+                    group.keep_to(chosen.rule, chosen.reader.id().ok());
                     *id
                 }
                 None => {
@@ -300,7 +319,14 @@ impl Managed {
             found.push(id);
             of_process.extend(chosen.pids.into_iter().map(|pid| (pid, id)));
         }
-        self.groups.retain(|id, _| found.contains(id));
+        let caches = &mut self.caches;
+        self.groups.retain(|id, group| {
+            let stays = found.contains(id);
+            if let (false, Some(caches)) = (stays, caches.as_mut()) {
+                caches.forget(group);
+            }
+            stays
+        });
         of_process
     }
 
@@ -334,15 +360,19 @@ impl Managed {
         } else {
             used_ns.max(of_walk_ns)
         };
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let share = (self.config.cpu_share * processors as f64).max(1e-6);
-        let earliest = Duration::from_secs_f64(cost_ns as f64 / 1e9 / share);
+        let earliest = Duration::from_secs_f64(cost_ns as f64 / 1e9 / self.processor_share());
         let interval = self.rules.walk_interval();
         self.next_walk = now + interval.max(earliest);
+    }
+
+    /// The share of one processor that everything may take together.
+    fn processor_share(&self) -> f64 {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        (self.config.cpu_share * processors as f64).max(1e-6)
     }
 }
 
 fn shortage_of(rules: &Rules, config: ManagedConfig) -> Option<Shortage> {
     let free_share = rules.free_share.filter(|_| config.is_acting);
-    free_share.map(Shortage::below)
+    free_share.map(|_| Shortage::default())
 }

@@ -1,12 +1,12 @@
 //! A host that is short of memory: how much is missing, and page cache that can go at once.
 //!
 //! ```text
-//!   available memory below `free`   -> a census a second, until there is enough for a minute
+//!   so much is missing              -> a census a second, until there is enough for a minute
 //!   read once, and no more          -> dropped, those files first of which there is most
 //!   what is missing then            -> told: pages of programs have to go
 //! ```
 //!
-//! **Owns** the threshold, and which files go. **Does not own** the census and dropping (`strata_linux::actuator`), nor
+//! **Owns** which files go. **Does not own** when the host is short (`strata_control::shortage`), the census and dropping (`strata_linux::actuator`), nor
 //! which pages of programs go (`acts`).
 //!
 //! **Invariants**
@@ -19,7 +19,6 @@ use strata_control::{CacheSample, Reads, admit_cache, drop_cache};
 use strata_linux::actuator::{CacheDone, CacheRequest, CacheThread};
 use strata_linux::addr::PAGE_BYTES;
 use strata_linux::cgroup::mount_point;
-use strata_linux::process::MachineMemory;
 
 /// The thread is kept for so long after the last shortage.
 const KEPT: Duration = Duration::from_secs(60);
@@ -29,9 +28,8 @@ const NR_CENSUSES_MIN: u32 = 2;
 const WORTH_BYTES: u64 = 256 << 10;
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Shortage {
-    free_share: f64,
     cache: Option<CacheThread>,
     nr_censuses: u32,
     last_short: Duration,
@@ -42,27 +40,14 @@ pub(super) struct Shortage {
 }
 
 impl Shortage {
-    /// Memory is short where less than this share is available.
-    pub(super) fn below(free_share: f64) -> Shortage {
-        Shortage {
-            free_share,
-            cache: None,
-            nr_censuses: 0,
-            last_short: Duration::ZERO,
-            dropped_bytes: 0,
-            round_bytes: (0, 0),
-        }
-    }
-
     /// Page cache that was dropped so far.
     pub(super) fn dropped_bytes(&self) -> u64 {
         self.dropped_bytes
     }
 
-    /// To be called about once a second. Returns how many pages of programs have to go.
-    pub(super) fn tick(&mut self, at: Duration) -> u64 {
+    /// To be called about once a second with what is missing. Returns how many pages of programs have to go.
+    pub(super) fn tick(&mut self, at: Duration, missing_bytes: u64) -> u64 {
         let sample = self.take_in();
-        let missing_bytes = self.missing_bytes();
         if missing_bytes == 0 {
             if at.saturating_sub(self.last_short) >= KEPT {
                 (self.cache, self.nr_censuses) = (None, 0);
@@ -121,14 +106,6 @@ impl Shortage {
             }
         }
         sample
-    }
-
-    fn missing_bytes(&self) -> u64 {
-        let Ok(memory) = MachineMemory::read() else {
-            return 0;
-        };
-        let wanted_bytes = memory.total_bytes as f64 * self.free_share;
-        (wanted_bytes as u64).saturating_sub(memory.available_bytes)
     }
 }
 

@@ -76,10 +76,16 @@ pub struct GroupStatus {
     pub shared_bytes: u64,
     /// Part of what is in memory whose accesses can't be seen.
     pub unknown_bytes: u64,
-    /// Taken, and not come back.
+    /// Taken, and not come back; page cache that was dropped, too.
     pub away_bytes: u64,
     /// Taken, and in swap now.
     pub away_anon_bytes: u64,
+    /// Page cache that nobody maps and that is charged to the group; `None`: no census has told yet.
+    pub cache_bytes: Option<u64>,
+    /// Part of that which can be dropped and was not read within the age of pages of files.
+    pub idle_cache_bytes: Option<u64>,
+    /// Page cache that was dropped in all.
+    pub dropped_cache_bytes: u64,
     /// Taken in all.
     pub taken_bytes: u64,
     /// Part of that which the kernel chose, asked for an amount.
@@ -117,7 +123,7 @@ pub struct Status {
     pub resident_bytes: u64,
     /// Taken and not come back, of all groups.
     pub away_bytes: u64,
-    /// Page cache that was dropped because the host was short of memory.
+    /// Page cache that was dropped: within promises, and because memory was short.
     pub dropped_cache_bytes: u64,
     /// Processor time for each page that was taken page by page, nanoseconds; `None`: too few were.
     pub exact_ns_per_page: Option<u64>,
@@ -179,7 +185,7 @@ impl Status {
             cpu_ns,
             resident_bytes: sum(|group| group.resident_bytes),
             away_bytes,
-            dropped_cache_bytes: 0,
+            dropped_cache_bytes: sum(|group| group.dropped_cache_bytes),
             exact_ns_per_page: None,
             amount_ns_per_page: None,
             price_bytes,

@@ -39,7 +39,7 @@ use crate::process::thread_cpu_ns;
 /// Requests under way at most: a tick asks for the pages of some files.
 const IN_FLIGHT_MAX: usize = 64;
 /// Newcomers that lie so close together in a file are looked at in one go.
-const NEAR_PAGES: u64 = 512;
+pub(super) const NEAR_PAGES: u64 = 512;
 /// Open files of all processes are looked for at most so often, because there may be many.
 const LOOK_PAUSE: Duration = Duration::from_secs(5);
 
@@ -323,14 +323,7 @@ impl Cache {
         let pages = self.pages.as_ref()?;
         let found = pages.files().get(&id.key).copied();
         let file = found.unwrap_or_else(|| id.into());
-        let mut idle = IdleFile {
-            file,
-            ways: Ways {
-                places: self.names.places(pages, &file, false),
-                mounts: self.names.mounts(&file),
-            },
-            ranges: self.table.choose(number, reads, bytes),
-        };
+        let ranges = self.table.choose(number, reads, bytes);
         let (table, is_dry_run) = (&mut self.table, self.is_dry_run);
         let mut on_range = |range: &Range<u64>, tried: Tried| match is_dry_run {
             // Of a range that is gone the next census tells. Where a part is gone, it is not known which.
@@ -338,22 +331,42 @@ impl Cache {
             true => table.play_dropped(now, number, range),
             false => table.note_dropped(now, number, range, tried),
         };
-        let mut drop =
-            |idle: &IdleFile| drop_of(idle, &mut Mounts::default(), is_dry_run, &mut on_range);
-        let mut dropped = drop(&idle);
-        let is_lost = [Left::Unreachable, Left::Replaced]
-            .iter()
-            .any(|left| dropped.left_bytes.contains_key(left));
-        if is_lost {
-            // A file without a name, or in another mount namespace, is reached through whoever has it open.
-            idle.ways.places = self.names.places(pages, &file, true);
-            dropped = drop(&idle);
-        }
+        let names = &mut self.names;
+        let dropped = drop_ranges(names, pages, file, ranges, is_dry_run, &mut on_range);
         if dropped.tried_bytes == 0 && !dropped.left_bytes.is_empty() {
             self.table.leave(now, number);
         }
         Some(dropped)
     }
+}
+
+/// Drops ranges of a file, wherever it can be reached.
+pub(super) fn drop_ranges(
+    names: &mut Names,
+    pages: &GroupPages,
+    file: FileId,
+    ranges: Vec<Range<u64>>,
+    is_dry_run: bool,
+    on_range: &mut dyn FnMut(&Range<u64>, Tried),
+) -> Dropped {
+    let mut idle = IdleFile {
+        file,
+        ways: Ways {
+            places: names.places(pages, &file, false),
+            mounts: names.mounts(&file),
+        },
+        ranges,
+    };
+    let dropped = drop_of(&idle, &mut Mounts::default(), is_dry_run, on_range);
+    let is_lost = [Left::Unreachable, Left::Replaced]
+        .iter()
+        .any(|left| dropped.left_bytes.contains_key(left));
+    if !is_lost {
+        return dropped;
+    }
+    // A file without a name, or in another mount namespace, is reached through whoever has it open.
+    idle.ways.places = names.places(pages, &file, true);
+    drop_of(&idle, &mut Mounts::default(), is_dry_run, on_range)
 }
 
 fn nothing_dropped(which: Which) -> CacheDone {
@@ -409,7 +422,7 @@ fn judge(pages: &GroupPages, file: &FileId, mut newcomers: Vec<Newcomer>) -> Jud
     judged
 }
 
-fn add_range(ranges: &mut Vec<Range<u64>>, range: Range<u64>) {
+pub(super) fn add_range(ranges: &mut Vec<Range<u64>>, range: Range<u64>) {
     match ranges.last_mut() {
         Some(last) if last.end >= range.start => last.end = last.end.max(range.end),
         _ => ranges.push(range),
@@ -418,7 +431,7 @@ fn add_range(ranges: &mut Vec<Range<u64>>, range: Range<u64>) {
 
 /// Where files can be opened.
 #[derive(Debug, Default)]
-struct Names {
+pub(super) struct Names {
     /// By the kernel's directory entries.
     mounts: Option<(Instant, FileNames)>,
     /// By those who have them open, too.
@@ -426,11 +439,16 @@ struct Names {
 }
 
 impl Names {
-    fn mounts(&mut self, file: &FileId) -> Vec<PathBuf> {
+    pub(super) fn mounts(&mut self, file: &FileId) -> Vec<PathBuf> {
         self.look(false).mounts(file)
     }
 
-    fn places(&mut self, pages: &GroupPages, file: &FileId, is_thorough: bool) -> Vec<PathBuf> {
+    pub(super) fn places(
+        &mut self,
+        pages: &GroupPages,
+        file: &FileId,
+        is_thorough: bool,
+    ) -> Vec<PathBuf> {
         self.look(is_thorough).places(pages.census(), file)
     }
 

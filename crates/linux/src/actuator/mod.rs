@@ -5,6 +5,7 @@
 //!   ShrinkThread::try_submit(bytes)      ->  its thread  ->  ShrinkThread::poll() -> ShrinkOutcome
 //!   Recall::try_submit(ranges)           ->  its thread  ->  Recall::poll() -> RecallReport
 //!   CacheThread::try_submit(what)        ->  its thread  ->  CacheThread::poll() -> CacheOutcome
+//!   GroupsCacheThread::try_submit(what)  ->  its thread  ->  GroupsCacheThread::poll() -> GroupsCacheDone
 //!   ClearThread::try_submit(pieces)      ->  its thread  ->  ClearThread::poll() -> [ClearReport]
 //! ```
 //!
@@ -13,7 +14,8 @@
 //! (`completion_fd` turns readable).
 //!
 //! **Owns** `pageout` (exact: these pages) and `reclaim` (the kernel's batched reclaim of a group:
-//! this many bytes) and `recall` (which pages it is to read in) and `clear` (accessed bits, piece by piece), and `cache` (page cache that nobody has mapped).
+//! this many bytes) and `recall` (which pages it is to read in) and `clear` (accessed bits, piece by piece), and `cache` (page cache of a group that
+//! nobody has mapped) and `groups_cache` (that of many groups).
 //! **Does not own** the choice of pages, nor the group's limits (`cgroup`).
 //!
 //! **Invariants**
@@ -28,6 +30,7 @@ mod bring_back;
 mod by_amount;
 mod cache;
 mod clear;
+mod groups_cache;
 mod leftover;
 mod observe;
 mod pageout;
@@ -42,6 +45,7 @@ pub use bring_back::{Allowance, bring_back};
 pub use by_amount::{Amount, ByAmount};
 pub use cache::{CacheDone, CacheOutcome, CacheRequest, CacheThread, CacheTotals, Which};
 pub use clear::{ClearRequest, ClearThread};
+pub use groups_cache::{GroupCache, GroupsCacheDone, GroupsCacheRequest, GroupsCacheThread};
 pub use pageout::{Pageout, PageoutConfig};
 pub use pass::{PageTarget, PageoutReport, PageoutRequest};
 pub use recall::{Recall, RecallPages, RecallReport};

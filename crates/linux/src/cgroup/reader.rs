@@ -158,16 +158,25 @@ impl GroupReader {
 
     /// How far usage may rise before the group, or one above it, meets its limit; `None` without a limit.
     pub fn room_bytes(&self) -> Option<u64> {
+        let rooms = self.limited().filter_map(|(group, budget_bytes)| {
+            Some(budget_bytes.saturating_sub(group.usage_bytes()?))
+        });
+        rooms.min()
+    }
+
+    /// The group and those above it that have a limit to keep ([`budget_bytes`](GroupReader::budget_bytes)), with that limit; the
+    /// nearest first.
+    pub fn limited(&self) -> impl Iterator<Item = (GroupReader, u64)> {
         let above = self.path.ancestors();
         let groups = above.take_while(|path| path.join("cgroup.procs").exists());
-        let rooms = groups.filter_map(|path| {
+        groups.filter_map(|path| {
             let group = GroupReader {
                 path: path.to_owned(),
                 ..self.clone()
             };
-            Some(group.budget_bytes()?.saturating_sub(group.usage_bytes()?))
-        });
-        rooms.min()
+            let budget_bytes = group.budget_bytes()?;
+            Some((group, budget_bytes))
+        })
     }
 
     /// The lowest limit the group has to keep, bytes: the hard one, and on v2 the one above which the

@@ -13,7 +13,6 @@ use std::ops::Range;
 
 use crate::page_cache::tiers::{NR_TIERS, tier_of};
 use crate::page_cache::{FOLIO_PAGES_MAX, FileId};
-use crate::strategy::drop_cache::REMEMBERED_MS;
 use strata_lru::TimeMs;
 
 /// Times are kept in steps of so many milliseconds, so that 32 bits last for years.
@@ -110,6 +109,11 @@ impl File {
         }
     }
 
+    /// Memory that its pages take here.
+    pub(super) fn kept_bytes(&self) -> u64 {
+        self.chunks.len() as u64 * FOLIO_PAGES_MAX * size_of::<Page>() as u64
+    }
+
     /// A census looks at it.
     pub(super) fn look(&mut self, census: u16) {
         if self.seen != census {
@@ -121,6 +125,14 @@ impl File {
         let chunk = self.chunks.entry(index / FOLIO_PAGES_MAX);
         let chunk = chunk.or_insert_with(|| Box::new([Page::default(); FOLIO_PAGES_MAX as usize]));
         &mut chunk[(index % FOLIO_PAGES_MAX) as usize]
+    }
+
+    /// What is kept of a page.
+    pub(super) fn page(&self, index: u64) -> Page {
+        let chunk = self.chunks.get(&(index / FOLIO_PAGES_MAX));
+        chunk.map_or_else(Page::default, |chunk| {
+            chunk[(index % FOLIO_PAGES_MAX) as usize]
+        })
     }
 
     /// The pages of a range that anything is kept of.
@@ -137,8 +149,8 @@ impl File {
     }
 
     /// Tells if pages of the file have left memory of late.
-    pub(super) fn has_left(&self, now: TimeMs) -> bool {
-        let is_recent = |at| now.since(at) <= REMEMBERED_MS;
+    pub(super) fn has_left(&self, now: TimeMs, remembered_ms: u64) -> bool {
+        let is_recent = |at| now.since(at) <= remembered_ms;
         !self.dropped.is_empty() || self.reclaimed_at.is_some_and(is_recent)
     }
 

@@ -5,14 +5,14 @@ mod left;
 use super::*;
 use proptest::prelude::*;
 
-struct Census {
-    table: IdleTable,
+pub(super) struct Census {
+    pub(super) table: IdleTable,
     files: BTreeMap<FileKey, FileId>,
-    ms: u64,
+    pub(super) ms: u64,
 }
 
 impl Census {
-    fn new() -> Census {
+    pub(super) fn new() -> Census {
         Census {
             table: IdleTable::new(drop_cache::Config::DEFAULT),
             files: BTreeMap::new(),
@@ -20,7 +20,7 @@ impl Census {
         }
     }
 
-    fn file(&mut self, key: u64, inode: u64) {
+    pub(super) fn file(&mut self, key: u64, inode: u64) {
         let key = FileKey(key);
         let id = FileId {
             device: 1,
@@ -32,7 +32,7 @@ impl Census {
     }
 
     /// Pages by file, index and reads.
-    fn take(&mut self, pages: &[(u64, u64, u32)]) -> CacheSample {
+    pub(super) fn take(&mut self, pages: &[(u64, u64, u32)]) -> CacheSample {
         self.ms += 100;
         self.table
             .begin(TimeMs(self.ms), self.files.values().copied());
@@ -42,7 +42,7 @@ impl Census {
         self.table.end(5)
     }
 
-    fn drop(&mut self, number: u32, range: &Range<u64>) {
+    pub(super) fn drop(&mut self, number: u32, range: &Range<u64>) {
         let nr_pages = range.end - range.start;
         self.try_to_drop(number, range, nr_pages, nr_pages);
     }
@@ -63,7 +63,7 @@ impl Census {
     }
 }
 
-fn page(key: u64, index: u64, nr_reads: u32) -> PageFound {
+pub(super) fn page(key: u64, index: u64, nr_reads: u32) -> PageFound {
     PageFound {
         is_referenced: true,
         file: FileKey(key),

@@ -4,7 +4,7 @@
 //!   ranges (which pages there are, by node) -> take (whole, or blocks in random order at a pace)
 //!      -> bpf/census.bpf.c sums up in the kernel -> Taken: by kind, by (group, node, kind), by (file, group)
 //!   watch: censuses one after the other, which tell what was read in between
-//!   pages: all page cache of one group, page by page
+//!   pages: all page cache of one group or of many, page by page
 //!   groups, names: what the numbers in it are called
 //! ```
 //!
@@ -42,7 +42,7 @@ pub use groups::GroupNames;
 pub use idle::IdleRanges;
 pub use names::{FileName, FileNames, is_at, size_at};
 pub use open::Census;
-pub use pages::GroupPages;
+pub use pages::{GroupPages, Whose};
 pub use probed::{IdleEstimate, Probed};
 pub use strata_control::page_cache::PageFound;
 pub use take::FullPages;

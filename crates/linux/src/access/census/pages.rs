@@ -1,4 +1,4 @@
-//! The page cache of one group and those below it, page by page, as often as wanted.
+//! The page cache of one group and those below it, or of many groups, page by page, as often as wanted.
 //!
 //! ```text
 //!   search (all of memory)    -> which files the group has pages of
@@ -15,7 +15,7 @@
 //! - I2: files with little in memory are not looked at.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -34,16 +34,31 @@ use crate::sys::bpf_census::RawRecord;
 /// A search comes after so many times the CPU time that the last one took.
 const SEARCH_REST: u32 = 100;
 
-/// Takes censuses of a group's page cache.
+/// Whose page cache is looked at.
+#[derive(Clone, Debug)]
+pub enum Whose {
+    /// That of a group and those below it.
+    Within(GroupReader),
+    /// That of each of these groups: inodes of their directories.
+    Each(Vec<u64>),
+}
+
+/// Takes censuses of the page cache of groups.
 #[derive(Debug)]
 pub struct GroupPages {
     census: Census,
-    group: GroupReader,
+    whose: Whose,
     ranges: Vec<ranges::Range>,
     /// Those of which the group has most in memory, as of the last search.
     files: BTreeMap<FileKey, FileId>,
     /// Which group has most of each of these files.
     group_ids: BTreeMap<FileKey, u64>,
+    /// The files of each group.
+    of_groups: BTreeSet<(u64, FileKey)>,
+    /// Which group the kernel's struct of one is.
+    id_of_memcg: BTreeMap<u64, u64>,
+    /// At most so many files are looked at.
+    nr_files_max: usize,
     /// When the next search may begin.
     search_due: Option<Instant>,
     arrivals: Option<Arrivals>,
@@ -55,10 +70,25 @@ impl GroupPages {
     /// # Errors
     /// Those of [`Census::open`]; [`AccessError::Unavailable`] where `/proc/zoneinfo` can't be read.
     pub fn open(group: GroupReader, watches_arrivals: bool) -> Result<GroupPages, AccessError> {
+        GroupPages::open_for(Whose::Within(group), FILES_MAX, watches_arrivals)
+    }
+
+    /// As [`open`](GroupPages::open), for these groups and at most so many files.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open_for(
+        whose: Whose,
+        nr_files_max: usize,
+        watches_arrivals: bool,
+    ) -> Result<GroupPages, AccessError> {
         Ok(GroupPages {
             // Where the kernel does not tell of what comes to memory, everything else still goes.
             census: Census::open_with(0, watches_arrivals).or_else(|_| Census::open())?,
-            group,
+            whose,
+            nr_files_max,
+            of_groups: BTreeSet::new(),
+            id_of_memcg: BTreeMap::new(),
             ranges: ranges::read().map_err(|error| unavailable(error.to_string()))?,
             files: BTreeMap::new(),
             group_ids: BTreeMap::new(),
@@ -77,22 +107,9 @@ impl GroupPages {
         if self.search_due.is_some_and(|due| started < due) {
             return Ok(false);
         }
-        let names = match GroupNames::read() {
-            Ok(names) => names,
-            // As where too many files are open for a moment.
-            Err(error) if self.search_due.is_some() => {
-                tracing::debug!(%error, "a search for files is put off");
-                self.search_due = Some(started + Duration::from_millis(SEARCH_PAUSE_MS));
-                return Ok(false);
-            }
-            Err(error) => return Err(io::Error::other(error)),
+        let Some(ids) = self.ids(started)? else {
+            return Ok(false);
         };
-        let ids = names.ids_within(&self.group);
-        if ids.is_empty() {
-            // Without a group everything would look as if it had left memory.
-            let why = format!("the cgroup {} was removed", self.group.name());
-            return Err(io::Error::new(io::ErrorKind::NotFound, why));
-        }
         self.census.program.watch_groups(&ids)?;
         let asked = Asked {
             extent: Extent::Whole,
@@ -102,15 +119,18 @@ impl GroupPages {
         };
         let taken = take::take(&self.census, &self.ranges, &asked, &mut |_| {}, &|| false)?;
         let mut parts = taken.files;
+        self.id_of_memcg = parts.iter().map(|of| (of.memcg, of.group_id)).collect();
         let is_worth_it = |part: &FilePart| part.sums.bytes >= FILE_BYTES_MIN && !part.file.is_disk;
         parts.retain(|part| ids.contains(&part.group_id) && is_worth_it(part));
         parts.sort_by_key(|part| Reverse(part.sums.bytes));
-        parts.truncate(FILES_MAX);
+        parts.truncate(self.nr_files_max);
         self.files.clear();
         self.group_ids.clear();
+        self.of_groups.clear();
         for part in &parts {
             let key = FileKey(part.file.mapping);
             self.files.insert(key, part.file);
+            self.of_groups.insert((part.group_id, key));
             // The first part is the largest.
             self.group_ids.entry(key).or_insert(part.group_id);
         }
@@ -124,6 +144,42 @@ impl GroupPages {
         let rest = Duration::from_nanos(taken.cost.cpu_ns) * SEARCH_REST;
         self.search_due = Some(started + rest.max(Duration::from_millis(SEARCH_PAUSE_MS)));
         Ok(true)
+    }
+
+    /// The groups that are looked at; `None`: that can't be told at the moment.
+    fn ids(&mut self, started: Instant) -> io::Result<Option<Vec<u64>>> {
+        let group = match &self.whose {
+            Whose::Each(ids) => return Ok(Some(ids.clone())),
+            Whose::Within(group) => group,
+        };
+        let names = match GroupNames::read() {
+            Ok(names) => names,
+            // As where too many files are open for a moment.
+            Err(error) if self.search_due.is_some() => {
+                tracing::debug!(%error, "a search for files is put off");
+                self.search_due = Some(started + Duration::from_millis(SEARCH_PAUSE_MS));
+                return Ok(None);
+            }
+            Err(error) => return Err(io::Error::other(error)),
+        };
+        let ids = names.ids_within(group);
+        if ids.is_empty() {
+            // Without a group everything would look as if it had left memory.
+            let why = format!("the cgroup {} was removed", group.name());
+            return Err(io::Error::new(io::ErrorKind::NotFound, why));
+        }
+        Ok(Some(ids))
+    }
+
+    /// From the next search on the page cache of these groups is looked at.
+    pub fn look_at(&mut self, ids: Vec<u64>) {
+        self.whose = Whose::Each(ids);
+    }
+
+    /// The files that are looked at of each group, by the inode of its directory, as of the last search.
+    pub fn files_of_groups(&self) -> impl Iterator<Item = (u64, FileId)> {
+        let files = self.of_groups.iter();
+        files.filter_map(|(id, key)| Some((*id, *self.files.get(key)?)))
     }
 
     /// The files that are looked at: those of which the group has most in memory, as of the last search.
@@ -142,7 +198,19 @@ impl GroupPages {
     /// # Errors
     /// Those of the kernel; pages may have been told before.
     pub fn list(&self, each: &mut dyn FnMut(PageFound)) -> io::Result<Vec<(FileKey, u64)>> {
-        let mut on_page = |record: &RawRecord| each(found_of(record));
+        self.list_by_group(&mut |_, page| each(page))
+    }
+
+    /// As [`list`](GroupPages::list), with the group that is charged; `None`: the search did not find it.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn list_by_group(
+        &self,
+        each: &mut dyn FnMut(Option<u64>, PageFound),
+    ) -> io::Result<Vec<(FileKey, u64)>> {
+        let id = |record: &RawRecord| self.id_of_memcg.get(&record.memcg).copied();
+        let mut on_page = |record: &RawRecord| each(id(record), found_of(record));
         let files = self.files.iter();
         let lengths = files.map(|(key, file)| {
             let file_bytes = take::list(&self.census, file, 0..FILE_PAGES_MAX, true, &mut on_page)?;

@@ -1,0 +1,146 @@
+//! `strata guard` where a limit above the groups that it watches is near.
+
+use crate::guard::{bytes, end, of, wait_for};
+use crate::guard_cache::{ONCE_MIB, Reader};
+use crate::support;
+
+use std::fs;
+use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
+
+use serde_json::Value;
+use strata_linux::access::census::Census;
+use support::leaks::Guard;
+use support::live::{Live, TestGroup};
+use support::programs::Touch;
+use support::residency::{MIB, resident_bytes};
+use support::strata::{Strata, patience};
+
+/// A parent's limit, such that little room is left.
+fn limit(parent: &TestGroup) {
+    let is_v1 = parent.path.join("memory.limit_in_bytes").exists();
+    let name = if is_v1 {
+        "memory.limit_in_bytes"
+    } else {
+        "memory.max"
+    };
+    let limit_bytes = parent.usage_bytes() + MIB;
+    fs::write(parent.path.join(name), limit_bytes.to_string()).expect("limited");
+}
+
+/// A parent, whose groups may be limited.
+fn parent(name: &str) -> TestGroup {
+    let parent = TestGroup::new(name);
+    // On v2 the groups below get the controller.
+    let _v2 = fs::write(parent.path.join("cgroup.subtree_control"), "+memory");
+    parent
+}
+
+fn name_of(parent: &TestGroup) -> String {
+    let name = parent.path.file_name().expect("a name");
+    name.to_str().expect("text").to_owned()
+}
+
+/// A program of 64 MiB.
+fn start(group: &TestGroup) -> Touch {
+    let mut touch = Touch::start(["--size", "64M"]);
+    group.take(touch.pid);
+    touch.ask("writerange 0 16384");
+    touch
+}
+
+/// A guard without a promise: nothing goes for being idle.
+fn guard(parent: &TestGroup, directory: &Path) -> Live {
+    let path = directory.join("guard.toml");
+    let text = format!(
+        "swap = \"zram:1G\"\ncpu = \"50%\"\nhistory = \"none\"\n\
+         [[rule]]\ncgroup = \"/{}/*\"\npromise = \"none\"\nmin_age = \"5s\"\n",
+        name_of(parent)
+    );
+    fs::write(&path, text).expect("a file");
+    let path = path.to_str().expect("text");
+    let options = ["guard", "--release", "--format", "json", "--config", path];
+    Live::start(&Strata::new(options))
+}
+
+#[test]
+fn near_a_parents_limit_the_oldest_goes_whoever_has_it_and_what_is_used_stays() {
+    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    let _guard = Guard::new();
+    let parent = parent("guard-limit");
+    let (idle, busy) = (parent.below("idle"), parent.below("busy"));
+    let (mut sleeper, mut worker) = (start(&idle), start(&busy));
+    worker.ask("hammer 1 16384");
+    let directory = tempfile::tempdir().expect("a directory");
+    let live = guard(&parent, directory.path());
+    let name = |which: &str| format!("/{}/{which}", name_of(&parent));
+    let taken = |status: &Value, which: &str| bytes(of(status, &name(which)), "taken_bytes");
+    let told = wait_for(&live, "ages to be known", |status| {
+        bytes(of(status, &name("idle")), "idle_bytes") > 48 * MIB
+    });
+    assert_eq!(
+        (taken(&told, "idle"), taken(&told, "busy")),
+        (0, 0),
+        "{told:#}"
+    );
+    let mut last = told;
+    for step in 1..=4 {
+        limit(&parent);
+        last = wait_for(&live, "the oldest to go", |status| {
+            taken(status, "idle") + taken(status, "busy") > step * 2 * MIB
+        });
+        sleep(Duration::from_secs(1) * patience());
+    }
+    let (of_idle, of_busy) = (taken(&last, "idle"), taken(&last, "busy"));
+    assert!(
+        of_idle >= 9 * (of_idle + of_busy) / 10,
+        "{of_idle} {of_busy} {last:#}"
+    );
+    end(live);
+    worker.ask("rest");
+    for touch in [&mut sleeper, &mut worker] {
+        assert_eq!(touch.ask("verify 0 16384"), "0", "pages are as they were");
+    }
+    drop((sleeper, worker));
+    drop((idle, busy));
+}
+
+#[test]
+fn near_a_parents_limit_page_cache_that_was_read_once_goes_before_memory_of_programs() {
+    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    if let Err(error) = Census::open() {
+        skip!("{error}");
+    }
+    let directory = open_disk!();
+    let _guard = Guard::new();
+    let parent = parent("guard-limit-cache");
+    let idle = parent.below("idle");
+    let mut sleeper = start(&idle);
+    let reader = Reader::start_in(parent.below("reader"), directory.path());
+    let live = guard(&parent, directory.path());
+    let name = |which: &str| format!("/{}/{which}", name_of(&parent));
+    wait_for(&live, "ages to be known", |status| {
+        let cache_bytes = bytes(of(status, &name("reader")), "idle_cache_bytes");
+        let idle_bytes = bytes(of(status, &name("idle")), "idle_bytes");
+        cache_bytes > (ONCE_MIB - 8) * MIB && idle_bytes > 48 * MIB
+    });
+    assert_eq!(resident_bytes(&reader.once), ONCE_MIB * MIB);
+    limit(&parent);
+    let last = wait_for(&live, "page cache to go", |status| {
+        bytes(of(status, &name("reader")), "dropped_cache_bytes") > 2 * MIB
+    });
+    assert_eq!(
+        bytes(of(&last, &name("idle")), "taken_bytes"),
+        0,
+        "{last:#}"
+    );
+    assert!(
+        resident_bytes(&reader.once) > ONCE_MIB / 2 * MIB,
+        "no more than is missing"
+    );
+    end(live);
+    assert_eq!(sleeper.ask("verify 0 16384"), "0", "pages are as they were");
+    drop((sleeper, reader));
+    drop(idle);
+}

@@ -1,0 +1,316 @@
+//! The oldest page cache of a group, whichever of its files has it: what goes within a promise, or where memory is short.
+//!
+//! ```text
+//!   ages          how much was not read for how long
+//!   choose_older  which pages go, read longest ago first, of all files together
+//!   is_as_seen    a look at each just before: nobody has read it since the census
+//! ```
+//!
+//! **Owns** the order across files, and ages as sums. **Does not own** how much goes (`promise`), nor what one file gives
+//! while its group has a budget (`idle`).
+//!
+//! **Invariants**
+//! - I1: a page is chosen only if the last census saw it clean, and read less often than can be counted: of others nobody
+//!   knows when they were read last.
+//! - I2: a file of which much came back that was dropped gives nothing, until that is forgotten.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::file::{File, IS_BUSY, IS_DROPPED, Page, age_ms};
+use super::{IdleTable, add_page};
+use crate::page_cache::{FileKey, PageFound};
+use crate::sample::FileNo;
+use crate::strategy::drop_cache;
+use std::cmp::Reverse;
+
+/// Ages are told exact to a 64th, as those of the ledger of page tables are: then there are few of them.
+const AGE_BITS: u32 = 6;
+
+/// Pages that were not read for about the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheAge {
+    /// For at least so long, milliseconds.
+    pub age_ms: u64,
+    /// How many.
+    pub nr_pages: u64,
+}
+
+/// A group's page cache that nobody has mapped.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CacheAges {
+    /// In memory.
+    pub nr_cached_pages: u64,
+    /// Part of that which can be dropped, by how long it was not read; the oldest first.
+    pub ages: Vec<CacheAge>,
+    /// Dropped, and not come back as far as is remembered.
+    pub nr_away_pages: u64,
+    /// What it takes to know all this, bytes.
+    pub kept_bytes: u64,
+}
+
+impl CacheAges {
+    /// What can be dropped and was not read for so long, pages.
+    pub fn nr_older_pages(&self, idle_ms: u64) -> u64 {
+        let older = self.ages.iter().filter(|of| of.age_ms >= idle_ms);
+        older.map(|of| of.nr_pages).sum()
+    }
+}
+
+impl IdleTable {
+    /// How old everything is, as of the last census.
+    pub fn ages(&self) -> CacheAges {
+        let mut ages = CacheAges::default();
+        let mut nr_pages_of: BTreeMap<Reverse<u64>, u64> = BTreeMap::new();
+        for file in self.files.values() {
+            let may_give = self.may_give(file);
+            ages.kept_bytes += file.kept_bytes();
+            for (_, page) in file.pages() {
+                let is_there = page.seen == self.census && self.census != 0;
+                ages.nr_cached_pages += u64::from(is_there);
+                ages.nr_away_pages += u64::from(!is_there && page.left & IS_DROPPED != 0);
+                if may_give && self.is_known_clean(page) {
+                    let age_ms = told(age_ms(self.now, page));
+                    *nr_pages_of.entry(Reverse(age_ms)).or_default() += 1;
+                }
+            }
+        }
+        let of = |(Reverse(age_ms), nr_pages)| CacheAge { age_ms, nr_pages };
+        ages.ages = nr_pages_of.into_iter().map(of).collect();
+        ages
+    }
+
+    /// So many pages at most that were not read for so long, by file as ranges in order; of all files together those read longest
+    /// ago.
+    pub fn choose_older(&self, idle_ms: u64, nr_pages: u64) -> Vec<(FileNo, Vec<Range<u64>>)> {
+        let is_older =
+            |page: Page| self.is_known_clean(page) && told(age_ms(self.now, page)) >= idle_ms;
+        let giving = || self.files.iter().filter(|(_, file)| self.may_give(file));
+        let older = giving().flat_map(|(_, file)| file.pages());
+        let mut times: Vec<u32> = older
+            .filter(|(_, page)| is_older(*page))
+            .map(|(_, page)| page.at)
+            .collect();
+        let nr_wanted = usize::try_from(nr_pages).unwrap_or(usize::MAX);
+        if nr_wanted == 0 || times.is_empty() {
+            return Vec::new();
+        }
+        // All that was read before this moment goes, and of what was read at this moment as much as is wanted.
+        let (last, nr_before) = match nr_wanted < times.len() {
+            false => (u32::MAX, times.len()),
+            true => {
+                let (before, last, _) = times.select_nth_unstable(nr_wanted - 1);
+                let last = *last;
+                (last, before.iter().filter(|at| **at < last).count())
+            }
+        };
+        let mut nr_left_of_last = nr_wanted.saturating_sub(nr_before);
+        let mut chosen = Vec::new();
+        for (number, file) in giving() {
+            let mut ranges: Vec<Range<u64>> = Vec::new();
+            let mut tier_before = None;
+            for (index, page) in file.pages().filter(|(_, page)| is_older(*page)) {
+                let goes = match page.at.cmp(&last) {
+                    std::cmp::Ordering::Less => true,
+                    std::cmp::Ordering::Equal => nr_left_of_last > 0,
+                    std::cmp::Ordering::Greater => false,
+                };
+                if goes {
+                    nr_left_of_last -= usize::from(page.at == last);
+                    add_page(&mut ranges, index, page.tier(), &mut tier_before);
+                }
+            }
+            if !ranges.is_empty() {
+                chosen.push((*number, ranges));
+            }
+        }
+        chosen
+    }
+
+    /// Whether pages stand as the last census saw them: nobody has read, written or mapped them since.
+    pub fn is_as_seen(&self, number: FileNo, found: &PageFound) -> bool {
+        let Some(file) = self.files.get(&number) else {
+            return false;
+        };
+        let page = file.page(found.index);
+        !found.is_busy && !found.is_mapped && u32::from(page.reads()) == found.nr_reads
+    }
+
+    /// Files of which pages were dropped that may come back.
+    pub fn files_left(&self) -> impl Iterator<Item = FileKey> {
+        let left = self.files.values().filter(|file| !file.dropped.is_empty());
+        left.map(|file| file.id.key)
+    }
+
+    /// The census tells of pages that are charged to another group. Those that were dropped of this one have come back all the same.
+    pub fn see_elsewhere(&mut self, found: PageFound) {
+        let number = self.numbers.get(&found.file);
+        let Some(file) = number.and_then(|number| self.files.get_mut(number)) else {
+            return;
+        };
+        let mut nr_returned = 0;
+        for page in file.pages_within(found.index..found.index.saturating_add(found.nr_pages)) {
+            if page.left & IS_DROPPED != 0 && (found.nr_reads > 0 || found.is_mapped) {
+                nr_returned += 1;
+                *page = Page::default();
+            }
+        }
+        if nr_returned > 0 {
+            self.nr_returned_pages += nr_returned;
+            file.returned.push_back((self.now, nr_returned));
+        }
+    }
+
+    fn may_give(&self, file: &File) -> bool {
+        let is_left = file.left_until.is_some_and(|until| self.now < until);
+        let sum = |list: &std::collections::VecDeque<(_, u64)>| -> u64 {
+            list.iter().map(|(_, nr_pages)| nr_pages).sum()
+        };
+        let comes_back =
+            drop_cache::comes_back(sum(&file.dropped), sum(&file.returned), &self.config);
+        file.seen == self.census && !is_left && !comes_back
+    }
+
+    /// Whether the last census saw it in memory, and it is known when it was read last.
+    fn is_known_clean(&self, page: Page) -> bool {
+        let is_there = page.seen == self.census && !page.is_played();
+        is_there && !page.is(IS_BUSY) && page.reads() < self.nr_reads_max
+    }
+}
+
+/// The age as it is told: not more than it is.
+fn told(age_ms: u64) -> u64 {
+    let shift = (u64::BITS - age_ms.leading_zeros()).saturating_sub(AGE_BITS);
+    age_ms >> shift << shift
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{Census, page};
+    use super::*;
+    use crate::page_cache::Tried;
+    use strata_lru::TimeMs;
+
+    /// Two files; of the first four pages were read at the first census, of the second four at the second.
+    fn census() -> Census {
+        let mut census = Census::new();
+        census.file(7, 70);
+        census.file(8, 80);
+        let first: Vec<_> = (0..4).map(|index| (7, index, 1)).collect();
+        census.take(&first);
+        let both: Vec<_> = first
+            .into_iter()
+            .chain((0..4).map(|index| (8, index, 1)))
+            .collect();
+        census.take(&both);
+        census.take(&both);
+        census
+    }
+
+    fn one(range: Range<u64>) -> Vec<Range<u64>> {
+        std::iter::once(range).collect()
+    }
+
+    #[test]
+    fn of_all_files_those_pages_go_that_were_read_longest_ago() {
+        let census = census();
+        let ages = census.table.ages();
+        assert_eq!(ages.nr_cached_pages, 8);
+        assert_eq!((ages.nr_older_pages(100), ages.nr_older_pages(150)), (8, 4));
+        let chosen = census.table.choose_older(100, 6);
+        assert_eq!(chosen, [(FileNo(0), one(0..4)), (FileNo(1), one(0..2))]);
+        assert_eq!(census.table.choose_older(150, 6).len(), 1);
+        assert_eq!(census.table.choose_older(100, 0), []);
+        let all = census.table.choose_older(0, 100);
+        assert_eq!(all, [(FileNo(0), one(0..4)), (FileNo(1), one(0..4))]);
+    }
+
+    #[test]
+    fn what_is_written_or_read_as_often_as_can_be_counted_stays() {
+        let mut census = Census::new();
+        census.file(7, 70);
+        for _ in 0..3 {
+            census.take(&[(7, 0, 5), (7, 1, 4)]);
+        }
+        assert_eq!(census.table.ages().nr_older_pages(100), 1);
+        assert_eq!(census.table.choose_older(100, 9), [(FileNo(0), one(1..2))]);
+    }
+
+    #[test]
+    fn a_page_that_was_read_after_the_census_is_not_as_it_was_seen() {
+        let census = census();
+        let is_as_seen = |found: &PageFound| census.table.is_as_seen(FileNo(0), found);
+        assert!(is_as_seen(&page(7, 0, 1)));
+        assert!(!is_as_seen(&page(7, 0, 2)));
+        let mapped = PageFound {
+            is_mapped: true,
+            ..page(7, 0, 1)
+        };
+        assert!(!is_as_seen(&mapped));
+    }
+
+    #[test]
+    fn a_dropped_page_that_another_group_reads_has_come_back_once() {
+        let mut census = census();
+        census.drop(0, &(0..4));
+        assert_eq!(census.table.files_left().collect::<Vec<_>>(), [FileKey(7)]);
+        census.take(&[]);
+        assert_eq!(census.table.ages().nr_away_pages, 4);
+        census.table.see_elsewhere(page(7, 1, 0));
+        assert_eq!(census.table.nr_returned_pages(), 0, "readahead is no use");
+        for _ in 0..2 {
+            census.table.see_elsewhere(page(7, 1, 1));
+            assert_eq!(census.table.nr_returned_pages(), 1);
+        }
+        assert_eq!(census.table.ages().nr_away_pages, 3);
+    }
+
+    #[test]
+    fn what_was_dropped_is_remembered_for_as_long_as_is_asked_for() {
+        for (remembered_ms, nr_returned) in [(1_000_000, 1), (100_000, 0)] {
+            let mut census = Census::new();
+            census.table = IdleTable::new(drop_cache::Config::DEFAULT).remembering(remembered_ms);
+            census.file(7, 70);
+            census.take(&[(7, 0, 1)]);
+            census.take(&[(7, 0, 1)]);
+            census.drop(0, &(0..1));
+            census.take(&[]);
+            census.ms += 500_000;
+            census.take(&[(7, 0, 1)]);
+            assert_eq!(census.table.nr_returned_pages(), nr_returned);
+        }
+    }
+
+    #[test]
+    fn a_file_of_which_much_comes_back_gives_no_more() {
+        let mut census = Census::new();
+        census.file(7, 70);
+        let all: Vec<_> = (0..1024).map(|index| (7, index, 1)).collect();
+        census.take(&all);
+        census.take(&all);
+        for range in [0..256, 256..512] {
+            let tried = Tried {
+                nr_tried_pages: 256,
+                nr_gone_pages: 256,
+            };
+            let now = TimeMs(census.ms + 1);
+            census.table.note_dropped(now, FileNo(0), &range, tried);
+        }
+        census.take(&all[512..]);
+        assert_eq!(census.table.ages().nr_older_pages(100), 512);
+        census.take(&all[256..]);
+        census.take(&all[256..]);
+        assert_eq!(census.table.ages().nr_older_pages(100), 0);
+    }
+
+    #[test]
+    fn ages_are_told_to_a_64th_and_never_more_than_they_are() {
+        for age_ms in [0, 1, 63, 64, 10_000, 123_456, u64::MAX] {
+            let told = told(age_ms);
+            assert!(
+                told <= age_ms && age_ms - told <= age_ms / 32,
+                "{age_ms}: {told}"
+            );
+        }
+    }
+}

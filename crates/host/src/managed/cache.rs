@@ -357,7 +357,7 @@ mod tests {
         );
         assert_eq!(
             (cache.cached(), cache.older_than(minute)),
-            (Some(800), Some(300))
+            (Some(800), Some(200))
         );
         assert_eq!(cache.look(), 0);
         assert_eq!(cache.spent(), 0);

@@ -62,12 +62,12 @@ def one(strata, work, seconds, built, nr_groups):
     allowed = 3 * (status["resident_bytes"] + status["away_bytes"]) / 4096 + 40 * guards.MIB
     cells = [nr_groups, nr_processes, f"{(then['cpu_s'] - first['cpu_s']) / elapsed / share:.2%}", f"{first['cpu_s']:.1f}", f"{then['most'] / guards.MIB:.0f}, {allowed / guards.MIB:.0f}"]
     cells += [f"{(then['wakeups'] - first['wakeups']) / elapsed:.1f}", nr_walks, f"{longest:.0f}", f"{alone[0]}, {beside[0]}", f"{alone[1]}, {beside[1]}"]
-    return cells + [f"{status['away_bytes'] / guards.MIB:.0f}, {status['resident_bytes'] / guards.MIB:.0f}"]
+    return cells + [", ".join(f"{status[key] / guards.MIB:.0f}" for key in ("resident_bytes", "away_bytes", "price_bytes"))]
 
 
 def main(strata, work, seconds, built):
     print("| groups | processes | processors | until the first walk has ended, CPU s | memory at most, as allowed; MiB | wakeups a second | walks "
-          "| longest from walk to walk, s | longest wait alone, beside a guard; us | of 99.9 % | away, resident; MiB |")
+          "| longest from walk to walk, s | longest wait alone, beside a guard; us | of 99.9 % | resident, away, price; MiB |")
     print("|---:" * 11 + "|", flush=True)
     for nr_groups in NR_GROUPS:
         print("| " + " | ".join(map(str, one(strata, work, float(seconds), built, nr_groups))) + " |", flush=True)

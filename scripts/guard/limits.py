@@ -22,19 +22,19 @@ SIZE_MIB = int(os.environ.get("SIZE_MIB", "384"))
 VALUE, SHARE, NR_SERVICES, NR_WORKING = 2000, 0.79, 12, 4
 
 
-def rules(parent, is_cache_first):
-    """A rule for the groups below; that page cache goes first there is switched off where a guard has that switch."""
-    rule = f'[[rule]]\ncgroup = "{parent}/*"\npromise = "1%/min"\nmin_age = "10s"\n'
-    return rule + ("" if is_cache_first else f"\n[host]\n{os.environ.get('NO_CACHE_FIRST', 'cache_first = false')}\n")
+def rules(work, parent, arm):
+    """A file with the rules of an arm. Page cache goes first below a parent's limit, but where that is switched off."""
+    off = os.environ.get("NO_CACHE_FIRST", "[host]\ncache_first = false") if arm == NOT_FIRST else ""
+    below = "/of-nobody" if arm == ALONE else parent
+    with open(f"{work}/rules.toml", "w") as file:
+        file.write(f'[[rule]]\ncgroup = "{below}/*"\npromise = "1%/min"\nmin_age = "10s"\n\n{off}\n')
+    return file.name
 
 
 @contextlib.contextmanager
 def guard(strata, work, parent, arm):
-    """The guard of an arm; of `kernel alone`, one that only makes the swap."""
-    path = f"{work}/rules.toml"
-    with open(path, "w") as file:
-        file.write(rules("/of-nobody" if arm == "kernel alone" else parent, arm != "guard, cache not first"))
-    running = guards.Guard(strata, work, "--config", path, "--swap", guards.SWAP, "--release")
+    """The guard of an arm; of the kernel alone, one that only makes the swap."""
+    running = guards.Guard(strata, work, "--config", rules(work, parent, arm), "--swap", guards.SWAP, "--release")
     try:
         programs.wait_for(lambda: guards.own_swaps() or running.process.poll() is not None)
         if running.process.poll() is not None:
@@ -75,9 +75,9 @@ def mixed(stack, strata, work, seconds, built, arm, prefix):
     stack.callback(cache.remove)
     socket, nr_keys, where = f"{work}/memcached", SIZE_MIB * MIB // (VALUE + 160), os.environ.get("DISK", work)
     server = subprocess.Popen(enter(cache, "memcached", "-u", "root", "-s", socket, "-m", str(SIZE_MIB * 2), "-t", "2"), stderr=subprocess.DEVNULL)
-    stack.callback(lambda: (cache.remove(), server.wait()))
+    stack.callback(lambda: (cache.remove(), server.wait(), os.remove(socket)))
     programs.wait_for(lambda: os.path.exists(socket))
-    kv = [f"{built}/kv", "--socket", socket, "--protocol", "memcached", "--keys", str(nr_keys), "--value", str(VALUE)]
+    kv = [f"{built}/kv", "--socket", socket, "--protocol", "memcached", "--keys", str(nr_keys), "--value", str(VALUE), "--theta", os.environ.get("THETA", "0")]
     subprocess.run([*kv, "--fill-only"], check=True, stdout=subprocess.DEVNULL)
     fio = ["fio", "--name=reads", f"--filename={where}/fio.data", f"--size={SIZE_MIB}m", "--rw=randread", "--bs=4k", "--ioengine=psync", "--output-format=json"]
     # The file is there, and none of it in memory.
@@ -133,13 +133,16 @@ COLUMNS = {
 }
 COMMON = [("pswpin", "pages in from swap", "{:.0f}"), ("pswpout", "out to swap", "{:.0f}"), ("faults", "major faults", "{:.0f}"),
           ("waited_s", "waited for memory, s", "{:.2f}"), ("oom_kill", "killed by the kernel", "{:.0f}")]
-ARMS = ["kernel alone", "guard", "guard, cache not first"]
+ALONE, NOT_FIRST = "kernel alone", "guard without cache first"
+ARMS = [ALONE, "guard", NOT_FIRST]
 
 
 def main(part, strata, work, rounds, seconds, built):
     of = {"mixed": mixed, "services": services}[part]
     names = os.environ.get("ARMS", ",".join(ARMS[: 3 if of is mixed else 2])).split(",")
-    found = {name: [] for name in names}
+    checked = {name: subprocess.run([strata, "guard", "--check", "--config", rules(work, "/x", name)], capture_output=True, text=True) for name in names}
+    found = {name: [] for name in names if not checked[name].returncode}
+    names = list(found)
     for number in range(int(rounds)):
         for name in names[number % len(names) :] + names[: number % len(names)]:
             try:
@@ -156,6 +159,8 @@ def main(part, strata, work, rounds, seconds, built):
         values = lambda key: [one[key] for one in some if one[key] is not None]
         middle = [(shown.format(statistics.median(values(key))) if values(key) else "-") for key, _, shown in columns]
         print("| " + " | ".join([name, str(len(some)), *middle]) + " |")
+    for name in set(checked) - set(found):
+        print(f"\nLeft out: {name}; this guard has no such switch: {checked[name].stderr.strip()}")
     left = guards.left()
     if left or not all(found.values()):
         sys.exit(f"left behind: {left}" if left else "an arm has failed in all rounds")

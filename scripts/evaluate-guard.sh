@@ -6,8 +6,8 @@
 #   PART=many       what 1, 100 and 2,000 groups cost (GROUPS_OF='1 100 2000'), MINUTES (5) each
 #   PART=soak       MINUTES (20) of random load, kills and garbage (SEED=1); status 1 where something does not hold
 #   PART=mixed      memcached beside fio below a parent's limit, and PART=services, 12 services of which 4 work below one: ROUNDS (5)
-#                   rounds of MINUTES (2) for each of ARMS, SIZE_MIB (384); GUEST='--kernel 6.12' in a guest (counts say something there, times do not)
-# QUICK=1 rewrites nothing. STRATA names another binary.
+#                   rounds of MINUTES (2) for each of ARMS, SIZE_MIB (384)
+# GUEST='--kernel 6.12' runs soak, mixed or services in a guest, with cgroup v2 (counts say something there, times do not). QUICK=1 rewrites nothing. STRATA names another binary.
 # Programs come from this machine or, unpacked, from Debian; one that can't be had is left out, and the page says so. Each has a
 # cgroup of its own, listens on nothing but sockets and pipes in a private directory, and is ended and removed with it.
 source "$(dirname "$0")/lib.sh"
@@ -60,8 +60,9 @@ run() {
 in_guest() {
     local asked=(PART=$part IN_GUEST=1 QUICK=1 STRATA="$strata" MINUTES="$minutes" ROUNDS="$rounds" SIZE_MIB="${SIZE_MIB:-96}" DISK=/disk)
     [ -z "${ARMS:-}" ] || asked+=(ARMS="$ARMS")
+    # Both streams of a guest are one; the table is the end of it.
     # shellcheck disable=SC2086
-    scripts/guest.sh --mem 3072 --disk 1024 --timeout 7200 $GUEST -- env "${asked[@]}" scripts/evaluate-guard.sh
+    scripts/guest.sh --mem 3072 --disk 1024 --timeout 7200 $GUEST -- env "${asked[@]}" scripts/evaluate-guard.sh | tee /dev/stderr | sed -nE '/^(\||Seed )/,$p'
 }
 status=0
 if [ -n "${GUEST:-}" ]; then in_guest; else run; fi >"$work/found.md" || status=$?

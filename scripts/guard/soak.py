@@ -95,11 +95,14 @@ class Soak:
             self.groups[-self.serial] = group
 
     def rule(self):
+        if not self.guard.walks:
+            # It may not listen for a hang-up yet.
+            return
         is_good = self.random.random() < 0.6
         self.write_rules(is_good)
         self.guard.process.send_signal(signal.SIGHUP)
         self.did("rules" if is_good else "garbage as rules")
-        if not is_good and self.guard.process.poll() is None:
+        if not is_good:
             # Who is started with garbage does not start, as it should.
             time.sleep(0.2)
             self.write_rules(is_good=True)
@@ -132,6 +135,7 @@ class Soak:
         if self.guard.process.poll() is not None:
             self.failed(f"the guard ended with {self.guard.process.returncode}: {self.guard.said()}")
             self.start_guard()
+            self.guard.wait_for_walks(1, 120)
         self.memory.append(self.guard.costs()["rss"])
 
     def run(self):

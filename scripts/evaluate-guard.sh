@@ -1,37 +1,84 @@
 #!/usr/bin/env bash
-# `make evaluate-guard`: what `strata guard` gives back of real programs, and what that costs them. Rewrites the tables of
-# docs/validation/guard.md; the words around them stay.
-#   ROUNDS (5) rounds of MINUTES (1.5) for each of ARMS (names with commas), twice that for 0.2%/min; QUICK=1 is one short round of three arms, which rewrites nothing
+# `make evaluate-guard`: what `strata guard` gives back of real programs, and what that costs them; and whether it can be relied
+# on. Rewrites the tables of docs/validation/guard.md; the words around them stay.
+#   PART=programs   (the default) real programs, each with idle memory of its own. ROUNDS (5) rounds of MINUTES (1.5) for each of
+#                   ARMS (names with commas), twice that for 0.2%/min; QUICK=1 is one short round of three arms, which rewrites nothing
+#   PART=many       what 1, 100 and 2,000 groups cost (GROUPS_OF='1 100 2000'), MINUTES (5) each
+#   PART=soak       MINUTES (20) of random load, kills and garbage (SEED=1); status 1 where something does not hold
+#   PART=mixed      memcached beside fio below a parent's limit, and PART=services, 12 services of which 4 work below one: ROUNDS (5)
+#                   rounds of MINUTES (2) for each of ARMS, SIZE_MIB (384)
+# GUEST='--kernel 6.12' runs soak, mixed or services in a guest, with cgroup v2 (counts say something there, times do not). QUICK=1 rewrites nothing. STRATA names another binary.
 # Programs come from this machine or, unpacked, from Debian; one that can't be had is left out, and the page says so. Each has a
 # cgroup of its own, listens on nothing but sockets and pipes in a private directory, and is ended and removed with it.
 source "$(dirname "$0")/lib.sh"
 
-rounds=${ROUNDS:-5} minutes=${MINUTES:-1.5}
+part=${PART:-programs}
+case $part in
+programs) rounds=${ROUNDS:-5} minutes=${MINUTES:-1.5} ;;
+many) rounds='' minutes=${MINUTES:-5} ;;
+soak) rounds='' minutes=${MINUTES:-20} ;;
+mixed | services) rounds=${ROUNDS:-5} minutes=${MINUTES:-2} ;;
+*) fail "PART is programs, many, soak, mixed or services" ;;
+esac
 arms=(nothing 0.2%/min 1%/min "fixed age" "kernel's limit")
-[ -z "${ARMS:-}" ] || IFS=, read -ra arms <<<"$ARMS"
-[ -z "${QUICK:-}" ] || { rounds=1 minutes=1; arms=(nothing 1%/min "kernel's limit"); }
+[ $part != programs ] || [ -z "${ARMS:-}" ] || IFS=, read -ra arms <<<"$ARMS"
+[ $part != programs ] || [ -z "${QUICK:-}" ] || { rounds=1 minutes=1; arms=(nothing 1%/min "kernel's limit"); }
+seconds=$(awk -v m="$minutes" 'BEGIN {print m * 60}')
 
-scripts/setup.sh
-cargo build --release --quiet -p strata
+[ -n "${IN_GUEST:-}" ] || scripts/setup.sh
+[ -n "${STRATA:-}" ] || cargo build --release --quiet -p strata
 strata=${STRATA:-$target_dir/release/strata}
-"$strata" doctor >"$target_dir/doctor.txt" || { cat "$target_dir/doctor.txt"; fail "what is MISSING above is needed"; }
 PATH=$PATH:$target_dir/servers/bin
 needed() { have "$1" || scripts/servers.sh "$2" || say "$2 can't be had, and is left out"; }
-needed redis-server redis; needed initdb postgresql; needed chromium-headless-shell chromium
+built() { for name in "$@"; do scripts/program.sh "$name" >/dev/null; done; }
+case $part in
+programs) needed redis-server redis; needed initdb postgresql; needed chromium-headless-shell chromium ;;
+many) built crowd latency ;;
+soak) built checksum forker mapstorm fault ;;
+mixed) built kv; needed memcached memcached; needed fio fio ;;
+esac
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 chmod 755 "$work"
-out=$target_dir/evaluate-guard.json
-: >"$out"
-! have javac || javac -d "$work" scripts/guard/Service.java
-# Others on this machine shall disturb little; programs and guard run alike.
-{ echo -15 >/proc/$$/autogroup; } 2>/dev/null || true
-nice -n -15 python3 -B scripts/guard/arms.py run "$strata" "$work" "$rounds" "$(awk -v m="$minutes" 'BEGIN {print m * 60}')" "$out" "${arms[@]}"
-python3 -B scripts/guard/arms.py table "$out" >"$work/tables.md"
-cat "$work/tables.md"
-[ -z "${QUICK:-}" ] || exit 0
+run() {
+    local python=(nice -n -15 python3 -B)
+    "$strata" doctor >"$work/doctor.txt" || { cat "$work/doctor.txt" >&2; fail "what is MISSING above is needed"; }
+    # Others on this machine shall disturb little; programs and guard run alike.
+    { echo -15 >/proc/$$/autogroup; } 2>/dev/null || true
+    case $part in
+    programs)
+        local out=$target_dir/evaluate-guard.json
+        : >"$out"
+        ! have javac || javac -d "$work" scripts/guard/Service.java
+        "${python[@]}" scripts/guard/arms.py run "$strata" "$work" "$rounds" "$seconds" "$out" "${arms[@]}" &&
+            python3 -B scripts/guard/arms.py table "$out" ;;
+    many | soak) "${python[@]}" scripts/guard/$part.py "$strata" "$work" "$seconds" "$target_dir/test-programs" ;;
+    *) "${python[@]}" scripts/guard/limits.py $part "$strata" "$work" "$rounds" "$seconds" "$target_dir/test-programs" ;;
+    esac
+}
+in_guest() {
+    local asked=(PART=$part IN_GUEST=1 QUICK=1 STRATA="$strata" MINUTES="$minutes" ROUNDS="$rounds" SIZE_MIB="${SIZE_MIB:-96}" DISK=/disk)
+    [ -z "${ARMS:-}" ] || asked+=(ARMS="$ARMS")
+    # Both streams of a guest are one; the table is the end of it.
+    # shellcheck disable=SC2086
+    scripts/guest.sh --mem 3072 --disk 1024 --timeout 7200 $GUEST -- env "${asked[@]}" scripts/evaluate-guard.sh | tee /dev/stderr | sed -nE '/^(\||Seed )/,$p'
+}
+status=0
+if [ -n "${GUEST:-}" ]; then in_guest; else run; fi >"$work/found.md" || status=$?
+cat "$work/found.md"
+[ -z "${QUICK:-}" ] || exit $status
 
-printf '%s, commit %s, kernel %s, %s processors, by\n\n    ROUNDS=%s MINUTES=%s make evaluate-guard\n' "$(date -u +%Y-%m-%d)" \
-    "$(git rev-parse --short HEAD)" "$(uname -r)" "$(nproc)" "$rounds" "$minutes" | scripts/evaluate.py splice docs/validation/guard.md made
-scripts/evaluate.py splice docs/validation/guard.md arms <"$work/tables.md"
+command="make evaluate-guard"
+[ $part = programs ] || command="PART=$part $command"
+[ -z "${GUEST:-}" ] || command="GUEST='$GUEST' $command"
+[ -z "$rounds" ] || command="ROUNDS=$rounds $command"
+made=$(printf '%s, commit %s, kernel %s, %s processors, by\n\n    %s\n' "$(date -u +%Y-%m-%d)" "$(git rev-parse --short HEAD)" \
+    "$(uname -r)" "$(nproc)" "MINUTES=$minutes $command")
+if [ $part = programs ]; then
+    scripts/evaluate.py splice docs/validation/guard.md made <<<"$made"
+    scripts/evaluate.py splice docs/validation/guard.md arms <"$work/found.md"
+else
+    printf '%s\n\n%s\n' "$made" "$(cat "$work/found.md")" | scripts/evaluate.py splice docs/validation/guard.md "$part${GUEST:+-guest}"
+fi
+exit $status

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 
+import guards
 import programs
 
 MIB = 1 << 20
@@ -74,7 +75,7 @@ def guard(strata, prefix, arm, log):
     """A guard of this arm; of the kernel's limit, one that only makes the swap."""
     promise, age = GUARDS.get(arm, GUARDS[MODEL])
     cgroup = f"/{prefix}-*" if arm in GUARDS else "/of-nobody"
-    command = [strata, "guard", "--promise", promise, "--min-age", age, "--swap", "zram:2G", "--cgroup", cgroup]
+    command = [strata, "guard", "--promise", promise, "--min-age", age, "--swap", guards.SWAP, "--release", "--cgroup", cgroup]
     with open(log, "w") as out, open(f"{log}.err", "w") as err:
         process = subprocess.Popen([*command, "--history", "none", "--format", "json"], stdout=out, stderr=err)
         try:
@@ -83,6 +84,8 @@ def guard(strata, prefix, arm, log):
             process.send_signal(signal.SIGINT)
             if process.wait(120):
                 raise RuntimeError(open(f"{log}.err").read())
+    if left := guards.own_swaps():
+        raise RuntimeError(f"a guard has left {left}")
 
 
 def told_next(log):

@@ -36,6 +36,12 @@ class Group:
                 control.write("+memory")
         os.mkdir(self.path)
 
+    def delegate(self):
+        """Groups below are counted, too."""
+        if self.limit == "memory.max":
+            with open(f"{self.path}/cgroup.subtree_control", "w") as control:
+                control.write("+memory")
+
     def read(self, file):
         with open(f"{self.path}/{file}") as source:
             return source.read().split()

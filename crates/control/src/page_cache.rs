@@ -15,9 +15,9 @@ mod idle;
 mod newcomers;
 mod tiers;
 
-pub use idle::{CacheAge, CacheAges, IdleTable};
+pub use idle::IdleTable;
 pub use newcomers::{Newcomer, Newcomers, Verdict};
-pub use tiers::{NR_TIERS, TierCounts};
+pub use tiers::TierCounts;
 
 use crate::sample::PAGE_BYTES;
 pub use crate::strategy::drop_cache::FILE_BYTES_MIN;
@@ -30,6 +30,9 @@ pub const FILES_MAX: usize = 1024;
 pub const FOLIO_PAGES_MAX: u64 = 512;
 /// No file has as many pages.
 const FILE_PAGES_MAX: u64 = i64::MAX as u64 / PAGE_BYTES;
+
+/// Tiers that pages of page cache have.
+pub const NR_TIERS: usize = 4;
 
 /// What a file goes by for as long as whoever looks at pages keeps it; later it may stand for another file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -93,4 +96,40 @@ pub struct Arrival {
     pub index: u64,
     /// Pages: more than one where the kernel keeps them together.
     pub nr_pages: u64,
+}
+
+/// The tier of a page that was read so often.
+fn tier_of(nr_reads: u8) -> usize {
+    let order = nr_reads.max(1).next_power_of_two().trailing_zeros() as usize;
+    order.min(NR_TIERS - 1)
+}
+
+/// Pages that were not read for about the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheAge {
+    /// For at least so long, milliseconds.
+    pub age_ms: u64,
+    /// How many.
+    pub nr_pages: u64,
+}
+
+/// A group's page cache that nobody has mapped.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CacheAges {
+    /// In memory.
+    pub nr_cached_pages: u64,
+    /// Part of that which can be dropped, by how long it was not read; the oldest first.
+    pub ages: Vec<CacheAge>,
+    /// Dropped, and not come back as far as is remembered.
+    pub nr_away_pages: u64,
+    /// What it takes to know all this, bytes.
+    pub kept_bytes: u64,
+}
+
+impl CacheAges {
+    /// What can be dropped and was not read for so long, pages.
+    pub fn nr_older_pages(&self, idle_ms: u64) -> u64 {
+        let older = self.ages.iter().filter(|of| of.age_ms >= idle_ms);
+        older.map(|of| of.nr_pages).sum()
+    }
 }

@@ -34,6 +34,7 @@ limit.rs RECENT_MS: any number far above the time between two steps of one squee
 limit.rs STEP_SETTLES_MS: how long tasks that were woken wait for a processor: the scheduler's, not ours
 page_cache.rs SEARCH_PAUSE_MS: a bound on cost that no decision goes by: searches are held to 1 % of a processor
 page_cache.rs FILES_MAX: a bound on the cost of a census
+page_cache.rs NR_TIERS: the kernel's number of tiers
 page_cache.rs FOLIO_PAGES_MAX: base pages of a huge folio
 page_cache.rs FILE_PAGES_MAX: how many pages a file can have at most
 page_cache/idle.rs RECLAIMED_PAGES_MAX: a bound on memory; counts of returns need no more
@@ -55,7 +56,6 @@ page_cache/newcomers.rs PARTS_MAX: a bound on memory
 page_cache/newcomers.rs WAITING_MAX: a bound on memory
 page_cache/newcomers.rs STALE_MS: any number above the pause between two looks would do
 page_cache/newcomers.rs 2: the second read is what makes a page active in the kernel
-page_cache/tiers.rs NR_TIERS: the kernel's number of tiers
 page_cache/tiers.rs HALVINGS_MAX: so many halvings leave nothing of any count
 promise.rs NR_WALKS_WITHIN_AGE: what is told to be idle for so long is so to a sixth of it
 promise.rs STALL_SHARE_MAX: what is promised, as the share that may come back; no run has it

@@ -20,8 +20,6 @@
 mod file;
 mod oldest;
 
-pub use oldest::{CacheAge, CacheAges};
-
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
@@ -29,8 +27,8 @@ use self::file::{
     File, IS_BUSY, IS_DROPPED, IS_PLAYED, IS_PROTECTED, IS_RECLAIMED, Page, READS_MASK, TIER_MASK,
     age_ms, ms_in_steps, steps,
 };
-use super::tiers::{NR_TIERS, TierCounts, Tiers};
-use super::{FILE_PAGES_MAX, FOLIO_PAGES_MAX, FileId, FileKey, PageFound, Tried};
+use super::tiers::{TierCounts, Tiers};
+use super::{FILE_PAGES_MAX, FOLIO_PAGES_MAX, FileId, FileKey, NR_TIERS, PageFound, Tried};
 use crate::sample::{CacheSample, FileCache, FileNo, PAGE_BYTES, Reads};
 use crate::strategy::drop_cache::{self, REMEMBERED_MS};
 use strata_lru::TimeMs;

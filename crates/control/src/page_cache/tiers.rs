@@ -16,11 +16,9 @@
 //! - I1: a page has one tier.
 //! - I2: what a dry run plays is judged by, and never counts as dropped.
 
+use super::NR_TIERS;
 use crate::strategy::drop_cache::{self, REMEMBERED_MS};
 use strata_lru::{Controller, Kind, TimeMs};
-
-/// Tiers that pages of page cache have.
-pub const NR_TIERS: usize = 4;
 
 /// So many halvings leave nothing of any count.
 const HALVINGS_MAX: u64 = u64::BITS as u64;
@@ -47,12 +45,6 @@ pub struct TierCounts {
     /// once until it is read again. Pages that were read as often as the kernel can count are not among them, because nobody
     /// knows when those were last read; nor is the first tier.
     pub nr_protected_pages: u64,
-}
-
-/// The tier of a page that was read so often.
-pub(super) fn tier_of(nr_reads: u8) -> usize {
-    let order = nr_reads.max(1).next_power_of_two().trailing_zeros() as usize;
-    order.min(NR_TIERS - 1)
 }
 
 /// Counts by tier.
@@ -118,6 +110,7 @@ impl Tiers {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tier_of;
     use super::*;
 
     #[test]

@@ -22,6 +22,8 @@
 mod acts;
 mod by_amount;
 mod cache;
+mod cache_acts;
+mod caches;
 mod choice;
 mod group;
 pub mod history;
@@ -44,7 +46,7 @@ use crate::observe::ledger::AgedPages;
 use crate::observe::{Observer, SpaceId, Subject, Walked, own_pid};
 use crate::run::overhead;
 use by_amount::Amounts;
-use cache::Caches;
+use caches::Caches;
 use group::Group;
 use limits::Limited;
 use prices::Prices;

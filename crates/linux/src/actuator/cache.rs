@@ -9,7 +9,7 @@
 //!
 //! In a dry run `Drop` plays that pages are gone, and newcomers are left alone.
 //!
-//! **Owns** the thread, and finding the places of files. **Does not own** when a census comes and how much is dropped of which
+//! **Owns** the thread. **Does not own** reaching files (`cache_files`), when a census comes and how much is dropped of which
 //! file (`strata_control::drop_cache`, `admit_cache`), which pages those are (`strata_control::page_cache`), nor dropping
 //! (`page_cache`).
 //!
@@ -21,7 +21,7 @@ use std::collections::HashMap;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use strata_control::page_cache::{
     IdleTable, NR_TIERS, Newcomer, Newcomers, TierCounts, Tried, Verdict,
@@ -29,20 +29,16 @@ use strata_control::page_cache::{
 use strata_control::{CacheSample, CameIn, FileNo, Reads, admit_cache, drop_cache};
 use strata_lru::TimeMs;
 
+use super::cache_files::{NEAR_PAGES, Names, add_range, drop_ranges};
 use super::worker::Worker;
-use crate::access::census::{FileId, FileNames, GroupPages};
+use crate::access::census::{FileId, GroupPages};
 use crate::addr::FILE_PAGES_MAX;
 use crate::cgroup::GroupReader;
-use crate::page_cache::{Dropped, IdleFile, Left, Mounts, Ways, drop_of};
+use crate::page_cache::{Dropped, IdleFile, Mounts, Ways, drop_of};
 use crate::process::thread_cpu_ns;
 
 /// Requests under way at most: a tick asks for the pages of some files.
 const IN_FLIGHT_MAX: usize = 64;
-/// Newcomers that lie so close together in a file are looked at in one go.
-pub(super) const NEAR_PAGES: u64 = 512;
-/// Open files of all processes are looked for at most so often, because there may be many.
-const LOOK_PAUSE: Duration = Duration::from_secs(5);
-
 /// What is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheRequest {
@@ -309,7 +305,7 @@ impl Cache {
             };
             let mut of_file = drop(&idle);
             if of_file.tried_bytes == 0 && !of_file.left_bytes.is_empty() {
-                idle.ways.places = self.names.places(pages, &file, false);
+                idle.ways.places = self.names.places(pages.census(), &file, false);
                 of_file = drop(&idle);
             }
             dropped.add(&of_file);
@@ -332,41 +328,19 @@ impl Cache {
             false => table.note_dropped(now, number, range, tried),
         };
         let names = &mut self.names;
-        let dropped = drop_ranges(names, pages, file, ranges, is_dry_run, &mut on_range);
+        let dropped = drop_ranges(
+            names,
+            pages.census(),
+            file,
+            ranges,
+            is_dry_run,
+            &mut on_range,
+        );
         if dropped.tried_bytes == 0 && !dropped.left_bytes.is_empty() {
             self.table.leave(now, number);
         }
         Some(dropped)
     }
-}
-
-/// Drops ranges of a file, wherever it can be reached.
-pub(super) fn drop_ranges(
-    names: &mut Names,
-    pages: &GroupPages,
-    file: FileId,
-    ranges: Vec<Range<u64>>,
-    is_dry_run: bool,
-    on_range: &mut dyn FnMut(&Range<u64>, Tried),
-) -> Dropped {
-    let mut idle = IdleFile {
-        file,
-        ways: Ways {
-            places: names.places(pages, &file, false),
-            mounts: names.mounts(&file),
-        },
-        ranges,
-    };
-    let dropped = drop_of(&idle, &mut Mounts::default(), is_dry_run, on_range);
-    let is_lost = [Left::Unreachable, Left::Replaced]
-        .iter()
-        .any(|left| dropped.left_bytes.contains_key(left));
-    if !is_lost {
-        return dropped;
-    }
-    // A file without a name, or in another mount namespace, is reached through whoever has it open.
-    idle.ways.places = names.places(pages, &file, true);
-    drop_of(&idle, &mut Mounts::default(), is_dry_run, on_range)
 }
 
 fn nothing_dropped(which: Which) -> CacheDone {
@@ -420,47 +394,4 @@ fn judge(pages: &GroupPages, file: &FileId, mut newcomers: Vec<Newcomer>) -> Jud
         }
     }
     judged
-}
-
-pub(super) fn add_range(ranges: &mut Vec<Range<u64>>, range: Range<u64>) {
-    match ranges.last_mut() {
-        Some(last) if last.end >= range.start => last.end = last.end.max(range.end),
-        _ => ranges.push(range),
-    }
-}
-
-/// Where files can be opened.
-#[derive(Debug, Default)]
-pub(super) struct Names {
-    /// By the kernel's directory entries.
-    mounts: Option<(Instant, FileNames)>,
-    /// By those who have them open, too.
-    all: Option<(Instant, FileNames)>,
-}
-
-impl Names {
-    pub(super) fn mounts(&mut self, file: &FileId) -> Vec<PathBuf> {
-        self.look(false).mounts(file)
-    }
-
-    pub(super) fn places(
-        &mut self,
-        pages: &GroupPages,
-        file: &FileId,
-        is_thorough: bool,
-    ) -> Vec<PathBuf> {
-        self.look(is_thorough).places(pages.census(), file)
-    }
-
-    fn look(&mut self, is_thorough: bool) -> &FileNames {
-        let (names, read): (_, fn() -> FileNames) = match is_thorough {
-            true => (&mut self.all, FileNames::read),
-            false => (&mut self.mounts, FileNames::of_mounts),
-        };
-        let is_old = |(at, _): &(Instant, FileNames)| at.elapsed() >= LOOK_PAUSE;
-        if names.as_ref().is_some_and(is_old) {
-            *names = None;
-        }
-        &names.get_or_insert_with(|| (Instant::now(), read())).1
-    }
 }

@@ -21,7 +21,7 @@ use strata_control::drop_cache;
 use strata_control::page_cache::{CacheAges, FileId as KnownFile, FileKey, IdleTable, PageFound};
 use strata_lru::TimeMs;
 
-use super::cache::{NEAR_PAGES, Names, add_range, drop_ranges};
+use super::cache_files::{NEAR_PAGES, Names, add_range, drop_ranges};
 use super::worker::Worker;
 use crate::access::census::{FileId, GroupPages, Whose};
 use crate::addr::FILE_PAGES_MAX;
@@ -267,7 +267,14 @@ impl Caches {
             }
             let mut on_range =
                 |range: &Range<u64>, tried| table.note_dropped(now, number, range, tried);
-            let of_file = drop_ranges(&mut self.names, pages, file, ranges, false, &mut on_range);
+            let of_file = drop_ranges(
+                &mut self.names,
+                pages.census(),
+                file,
+                ranges,
+                false,
+                &mut on_range,
+            );
             if of_file.tried_bytes == 0 && !of_file.left_bytes.is_empty() {
                 table.leave(now, number);
             }

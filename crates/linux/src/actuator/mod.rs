@@ -29,6 +29,7 @@ mod advise;
 mod bring_back;
 mod by_amount;
 mod cache;
+mod cache_files;
 mod clear;
 mod groups_cache;
 mod leftover;

@@ -11,8 +11,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
-use crate::page_cache::tiers::{NR_TIERS, tier_of};
-use crate::page_cache::{FOLIO_PAGES_MAX, FileId};
+use crate::page_cache::{FOLIO_PAGES_MAX, FileId, NR_TIERS, tier_of};
 use strata_lru::TimeMs;
 
 /// Times are kept in steps of so many milliseconds, so that 32 bits last for years.

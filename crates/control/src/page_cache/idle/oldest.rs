@@ -19,43 +19,13 @@ use std::ops::Range;
 
 use super::file::{File, IS_BUSY, IS_DROPPED, Page, age_ms};
 use super::{IdleTable, add_page};
-use crate::page_cache::{FileKey, PageFound};
+use crate::page_cache::{CacheAge, CacheAges, FileKey, PageFound};
 use crate::sample::FileNo;
 use crate::strategy::drop_cache;
 use std::cmp::Reverse;
 
 /// Ages are told exact to a 64th, as those of the ledger of page tables are: then there are few of them.
 const AGE_BITS: u32 = 6;
-
-/// Pages that were not read for about the same time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CacheAge {
-    /// For at least so long, milliseconds.
-    pub age_ms: u64,
-    /// How many.
-    pub nr_pages: u64,
-}
-
-/// A group's page cache that nobody has mapped.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CacheAges {
-    /// In memory.
-    pub nr_cached_pages: u64,
-    /// Part of that which can be dropped, by how long it was not read; the oldest first.
-    pub ages: Vec<CacheAge>,
-    /// Dropped, and not come back as far as is remembered.
-    pub nr_away_pages: u64,
-    /// What it takes to know all this, bytes.
-    pub kept_bytes: u64,
-}
-
-impl CacheAges {
-    /// What can be dropped and was not read for so long, pages.
-    pub fn nr_older_pages(&self, idle_ms: u64) -> u64 {
-        let older = self.ages.iter().filter(|of| of.age_ms >= idle_ms);
-        older.map(|of| of.nr_pages).sum()
-    }
-}
 
 impl IdleTable {
     /// How old everything is, as of the last census.

@@ -1,0 +1,168 @@
+//! The thread that looks at page cache nobody maps, of all groups: when it takes a census, and what it is asked to drop.
+//!
+//! A census costs processor time, and counts in the guard's share as walks do. It comes more seldom while there is nothing
+//! to drop and nothing that may come back.
+//!
+//! **Owns** the pace of censuses. **Does not own** the census, which pages those are and dropping (`strata_linux::actuator`),
+//! nor how much of which group goes (`cache_acts`).
+//!
+//! **Invariants** I1: censuses take no more than their part of the guard's processor time, but for one.
+
+use super::group::Group;
+use std::time::Duration;
+use strata_linux::actuator::{GroupCache, GroupsCacheDone, GroupsCacheRequest, GroupsCacheThread};
+use strata_linux::addr::PAGE_BYTES;
+
+/// Censuses within the least age: what is told to be idle for so long is so to a half of it.
+const NR_CENSUSES_WITHIN_AGE: u32 = 2;
+/// Censuses take at most this part of the guard's processor time.
+const CPU_PART: f64 = 0.25;
+/// While censuses find nothing, the next one comes up to so many times later.
+const PAUSE_MAX: u32 = 16;
+/// Less than a MiB of all groups is no reason to look again soon.
+const WORTH_PAGES: u64 = 256;
+/// Less than this is not worth opening a file for.
+const DROP_PAGES_MIN: u64 = 16;
+/// At most so much goes at once of a group: 1 GiB, so that one step does not take long.
+const DROP_PAGES_MAX: u64 = 1 << 18;
+
+/// Takes the censuses.
+#[derive(Debug)]
+pub(super) struct Caches {
+    thread: GroupsCacheThread,
+    next: Duration,
+    /// The next census comes after so many times the usual pause.
+    nr_pauses: u32,
+    /// Dropped of groups that are gone by now, pages.
+    nr_dropped_before: u64,
+}
+
+impl Caches {
+    pub(super) fn start() -> std::io::Result<Caches> {
+        Ok(Caches {
+            thread: GroupsCacheThread::start()?,
+            next: Duration::ZERO,
+            nr_pauses: 1,
+            nr_dropped_before: 0,
+        })
+    }
+
+    /// A group goes; what was dropped of it counts all the same.
+    pub(super) fn forget(&mut self, group: &Group) {
+        self.nr_dropped_before += group.cache.dropped();
+    }
+
+    /// Dropped of groups that are gone by now, bytes.
+    pub(super) fn dropped_before_bytes(&self) -> u64 {
+        self.nr_dropped_before * PAGE_BYTES
+    }
+
+    /// Drops the oldest of a group's page cache; returns whether that is under way.
+    pub(super) fn drop_oldest(
+        &mut self,
+        group: &mut Group,
+        older_than: Duration,
+        nr_pages: u64,
+    ) -> bool {
+        let nr_pages = nr_pages.min(DROP_PAGES_MAX);
+        let Some(id) = group.kernel_id().filter(|_| nr_pages >= DROP_PAGES_MIN) else {
+            return false;
+        };
+        let is_under_way = self.thread.try_submit(GroupsCacheRequest::Drop {
+            group: id,
+            older_than,
+            nr_pages,
+        });
+        if is_under_way {
+            group.cache.asked(nr_pages);
+        }
+        is_under_way
+    }
+
+    /// The next outcome.
+    pub(super) fn poll(&mut self) -> Option<GroupsCacheDone> {
+        self.thread.poll()
+    }
+
+    /// Ends the thread; what it has done is told.
+    pub(super) fn stop(&mut self) -> Vec<GroupsCacheDone> {
+        self.thread.stop()
+    }
+
+    /// Has a census taken of these groups, where one is due.
+    pub(super) fn look(&mut self, at: Duration, groups: Vec<u64>) {
+        if at >= self.next && !groups.is_empty() && !self.thread.is_busy() {
+            self.thread
+                .try_submit(GroupsCacheRequest::Census { groups });
+        }
+    }
+
+    /// A census was taken, in so much processor time; everything may take this share of a processor.
+    pub(super) fn looked(
+        &mut self,
+        at: Duration,
+        found: Option<&[GroupCache]>,
+        cpu_ns: u64,
+        min_age: Duration,
+        processor_share: f64,
+    ) {
+        self.nr_pauses = match found {
+            Some(found) if is_worth_it(found) => 1,
+            Some(_) => (self.nr_pauses * 2).min(PAUSE_MAX),
+            None => PAUSE_MAX,
+        };
+        self.next = at + pause(min_age, self.nr_pauses, cpu_ns, processor_share);
+    }
+
+    /// Dropped of a group that is gone by now.
+    pub(super) fn dropped_of_nobody(&mut self, nr_pages: u64) {
+        self.nr_dropped_before += nr_pages;
+    }
+}
+
+/// Whether what a census found is a reason to look again soon: page cache that can grow old, or that may come back.
+fn is_worth_it(found: &[GroupCache]) -> bool {
+    let of = |one: &GroupCache| one.ages.nr_older_pages(0) + one.ages.nr_away_pages;
+    let new_bytes: u64 = found.iter().map(|one| one.new_bytes).sum();
+    found.iter().map(of).sum::<u64>() + new_bytes / PAGE_BYTES >= WORTH_PAGES
+}
+
+/// Time to the next census: often enough to tell the least age, and no oftener than the processor time allows.
+fn pause(min_age: Duration, nr_pauses: u32, cpu_ns: u64, processor_share: f64) -> Duration {
+    let usual = min_age / NR_CENSUSES_WITHIN_AGE * nr_pauses;
+    let share = (processor_share * CPU_PART).max(1e-6);
+    usual.max(Duration::from_secs_f64(cpu_ns as f64 / 1e9 / share))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use strata_control::page_cache::{CacheAge, CacheAges};
+
+    fn census(nr_old: u64, nr_away: u64) -> GroupCache {
+        let age = CacheAge {
+            age_ms: 60_000,
+            nr_pages: nr_old,
+        };
+        GroupCache {
+            ages: CacheAges {
+                ages: vec![age],
+                nr_away_pages: nr_away,
+                ..CacheAges::default()
+            },
+            ..GroupCache::default()
+        }
+    }
+
+    #[test]
+    fn a_census_that_finds_nothing_comes_more_seldom_and_none_takes_more_than_its_part() {
+        let minute = Duration::from_secs(60);
+        assert!(is_worth_it(&[census(500, 0)]));
+        assert!(is_worth_it(&[census(0, 300)]));
+        assert!(!is_worth_it(&[census(100, 100)]));
+        assert_eq!(pause(minute, 1, 0, 0.04), minute / 2);
+        assert_eq!(pause(minute, 4, 0, 0.04), minute * 2);
+        // 2 s in a hundredth of a processor.
+        assert_eq!(pause(minute, 1, 2_000_000_000, 0.04), minute * 200 / 60);
+    }
+}

@@ -16,6 +16,8 @@
 //!   control              puts them together: a sample in, a plan out
 //!   promise              what may be taken of a group without a budget, by what comes back
 //!   guard                what goes of many groups under promises, after a walk
+//!   last_resort          which group is frozen or killed where a host stays short of memory
+//!   swap_writes          how much may be written to swap a second
 //!   drive                carries a plan out on whatever has pages and threads, live or played
 //!   trace                what each tick read, decided and came to, as lines of JSON
 //! ```
@@ -38,6 +40,7 @@ pub mod cpu;
 pub mod drive;
 pub mod guard;
 pub mod hold_up;
+pub mod last_resort;
 pub mod limit;
 mod loop_config;
 pub mod page_cache;
@@ -48,6 +51,7 @@ pub mod reclaimer;
 mod sample;
 mod stall;
 pub mod strategy;
+pub mod swap_writes;
 pub mod trace;
 mod tunables;
 pub mod walks;

@@ -18,6 +18,8 @@ mod exactness;
 mod files;
 mod groups;
 mod guard;
+mod guard_bounds;
+mod guard_halt;
 mod held;
 mod hung;
 mod integrity;

@@ -24,17 +24,25 @@ mod choice;
 mod group;
 pub mod history;
 mod house;
+mod promised;
 mod recalls;
+mod resort;
 mod rules;
 mod shortage;
 mod status;
 mod takes;
+mod waits;
+mod writes;
 
 pub use by_amount::Hand;
 pub use house::{House, HouseError};
+pub use promised::Promised;
+pub use resort::News;
 pub use rules::{PatternError, Rule, Rules, Whom};
 pub use status::{GroupStatus, Status, WhyNotMore};
+pub use strata_control::last_resort::WhenShort;
 pub use strata_control::promise::Standing;
+pub use writes::SwapWriteBound;
 
 use crate::observe::ledger::AgedPages;
 use crate::observe::{Observer, SpaceId, Subject, Walked, own_pid};
@@ -42,14 +50,16 @@ use crate::run::overhead;
 use by_amount::Amounts;
 use group::Group;
 use recalls::Recalls;
+use resort::Resort;
 use shortage::Shortage;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use strata_control::guard;
 use strata_linux::access::{self, AccessChoice, AccessError};
 use strata_linux::actuator::Pageout;
-use strata_lru::GroupId;
+use strata_lru::{GroupId, Kind};
 use takes::{Takes, Went};
+use writes::Writes;
 
 /// What is asked of a guard.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -74,6 +84,13 @@ pub enum ManagedError {
     /// No thread.
     #[error("starting the pageout thread failed: {0}")]
     Thread(#[source] std::io::Error),
+    /// A promise by time can't be judged.
+    #[error(
+        "a promise of slowdown needs to know how long groups wait for memory: the kernel does not tell (that takes \
+         cgroup v2 with pressure stall information), and what a read from swap takes could not be measured, as no \
+         page went to swap and came back (is there swap? --swap zram:2G makes some)"
+    )]
+    NoWaits,
 }
 
 /// All groups that are looked after.
@@ -88,10 +105,16 @@ pub struct Managed {
     has_refused: bool,
     /// What the kernel takes by amount; `None` where it is not asked.
     amounts: Option<Amounts>,
+    /// How much goes to swap a second.
+    writes: Writes,
     /// Pages that are read back.
     recalls: Option<Recalls>,
     /// What is done when the host is short of memory.
     shortage: Option<Shortage>,
+    /// Nothing idle was left when memory was short last.
+    is_exhausted: bool,
+    /// What is done with whole groups then; `None` where that can't be undone, as nothing is kept.
+    resort: Option<Resort>,
     groups: BTreeMap<GroupId, Group>,
     next_walk: Duration,
     cpu_ns_at_start: u64,
@@ -101,6 +124,8 @@ pub struct Managed {
     troubles: Vec<String>,
     /// Why anonymous memory stays, for all groups alike.
     no_swap: Option<WhyNotMore>,
+    /// What a page takes to be read back from swap, where that was needed and could be measured.
+    read: Option<Duration>,
 }
 
 impl Managed {
@@ -121,12 +146,15 @@ impl Managed {
         Ok(Managed {
             config,
             shortage: shortage_of(&rules, config),
+            writes: Writes::new(rules.swap_writes),
             rules,
             pages: AgedPages::new(),
             takes,
             has_refused: false,
             amounts,
             recalls,
+            is_exhausted: false,
+            resort: None,
             groups: BTreeMap::new(),
             next_walk: Duration::ZERO,
             cpu_ns_at_start: overhead::cpu_ns(),
@@ -134,6 +162,7 @@ impl Managed {
             nr_walks: 0,
             troubles: Vec::new(),
             no_swap: None,
+            read: None,
         })
     }
 
@@ -171,6 +200,7 @@ impl Managed {
         if are_under_way {
             return false;
         }
+        let is_due = observer.elapsed() >= self.next_walk;
         if std::mem::take(&mut self.has_refused) {
             // What can't go leaves its place to what can.
             self.choose(observer, true);
@@ -178,26 +208,50 @@ impl Managed {
         if self.takes.as_ref().is_some_and(Takes::are_under_way) {
             return false;
         }
-        let is_due = observer.elapsed() >= self.next_walk;
         if is_due {
             self.walk(observer);
         }
         if !self.takes.as_ref().is_some_and(Takes::are_under_way) {
             self.hold(observer);
             self.relieve(observer);
+            self.halt(observer.elapsed());
+            // Last, so that nothing of this waits for what waited for the rate of writes.
+            let is_free = !self.takes.as_ref().is_some_and(Takes::are_under_way);
+            if self.writes.hold_up && is_free && !is_due {
+                self.choose(observer, true);
+            }
         }
         is_due
     }
 
-    /// Other rules hold from the next walk on, which is at once.
-    pub fn set_rules(&mut self, rules: Rules) {
-        self.shortage = shortage_of(&rules, self.config);
-        self.rules = rules;
-        self.next_walk = Duration::ZERO;
+    /// Sees to it that the promises of these rules can be judged; to be called when the swap is there.
+    ///
+    /// # Errors
+    /// [`ManagedError::NoWaits`].
+    pub fn measure(&mut self) -> Result<(), ManagedError> {
+        self.read = waits::measure(&self.rules, self.read)?;
+        Ok(())
     }
 
-    /// Ends the thread; what it has taken is counted.
+    /// Other rules hold from the next walk on, which is at once.
+    ///
+    /// # Errors
+    /// [`ManagedError::NoWaits`]; then the rules before hold.
+    pub fn set_rules(&mut self, rules: Rules) -> Result<(), ManagedError> {
+        self.read = waits::measure(&rules, self.read)?;
+        for group in self.groups.values_mut() {
+            group.read = self.read;
+        }
+        self.shortage = shortage_of(&rules, self.config);
+        self.writes = Writes::new(rules.swap_writes);
+        self.rules = rules;
+        self.next_walk = Duration::ZERO;
+        Ok(())
+    }
+
+    /// Ends the thread, of which is counted what it has taken, and lets groups go on that were stopped.
     pub fn stop(&mut self) {
+        self.let_go_on();
         let went = self.takes.take().map(|mut takes| takes.stop());
         self.enter(&went.unwrap_or_default());
     }
@@ -207,6 +261,10 @@ impl Managed {
             self.pages.taken(&went.runs);
             self.pages.stayed(&went.stayed);
             self.has_refused |= !went.stayed.is_empty();
+            if went.kind == Kind::Anon {
+                self.writes
+                    .refund(went.stayed.iter().map(|run| run.nr_pages).sum());
+            }
             if let Some(group) = self.groups.get_mut(&went.group) {
                 group.took(went.kind, went.nr_pages);
             }
@@ -279,7 +337,9 @@ impl Managed {
                     let Some(id) = free.find(|id| !self.groups.contains_key(id)) else {
                         continue;
                     };
-                    self.groups.insert(id, Group::new(&chosen));
+                    let mut group = Group::new(&chosen);
+                    group.read = self.read;
+                    self.groups.insert(id, group);
                     id
                 }
             };

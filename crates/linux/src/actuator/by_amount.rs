@@ -6,12 +6,12 @@
 use std::io;
 
 use super::worker::Worker;
-use crate::cgroup::{GroupReader, ReclaimError, reclaim_from};
+use crate::cgroup::{Amount, GroupReader, ReclaimError, reclaim_from};
 
 /// The thread; at most one request is outstanding.
 #[derive(Debug)]
 pub struct ByAmount {
-    worker: Worker<(GroupReader, u64), Result<u64, ReclaimError>>,
+    worker: Worker<(GroupReader, Amount), Result<u64, ReclaimError>>,
 }
 
 impl ByAmount {
@@ -23,17 +23,17 @@ impl ByAmount {
         let worker = Worker::start(
             "strata-amount",
             1,
-            |(group, bytes): (GroupReader, u64), stop| match stop.is_set() {
+            |(group, amount): (GroupReader, Amount), stop| match stop.is_set() {
                 true => Ok(0),
-                false => reclaim_from(&group, bytes),
+                false => reclaim_from(&group, amount),
             },
         )?;
         Ok(ByAmount { worker })
     }
 
-    /// Asks for `bytes` of a group; false if the last request has not been answered and polled yet.
-    pub fn try_submit(&mut self, group: &GroupReader, bytes: u64) -> bool {
-        self.worker.try_submit((group.clone(), bytes)).is_ok()
+    /// Asks for an amount of a group; false if the last request has not been answered and polled yet.
+    pub fn try_submit(&mut self, group: &GroupReader, amount: Amount) -> bool {
+        self.worker.try_submit((group.clone(), amount)).is_ok()
     }
 
     /// The bytes that the last request freed, if it is done.

@@ -2,6 +2,7 @@
 //!
 //! `STRATA_BLESS=1 cargo test -p strata top::` writes the screens anew; their diff is part of the change.
 
+mod guarded;
 mod robust;
 mod views;
 
@@ -13,8 +14,8 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::style::{Color, Modifier};
 use strata_host::observe::ledger::KindBytes;
 use strata_host::observe::overview::{
-    AgesView, Budget, GuardView, HostView, MappingView, NR_AGES, Snapshot, TargetKind, TargetView,
-    WINDOWS_S, WhoView, WindowView,
+    AgesView, Budget, HostView, MappingView, NR_AGES, Snapshot, TargetKind, TargetView, WINDOWS_S,
+    WhoView, WindowView,
 };
 use strata_linux::hold_up::HoldUpReport;
 use strata_linux::process::{MachineMemory, MappingClass};
@@ -348,23 +349,6 @@ fn the_list_shows_every_figure_at_80_columns() {
 #[test]
 fn a_wide_list_has_wide_bars_and_whole_names() {
     check("list-120x40", &screen(), (120, 40), Charset::Unicode);
-}
-
-#[test]
-fn where_a_guard_runs_its_groups_show_what_is_away_and_what_came_back() {
-    let mut screen = screen();
-    let mut guarded = snapshot();
-    for target in &mut guarded.targets {
-        target.guard = (target.name == redis().name).then_some(GuardView {
-            taken_bytes: 180 * MIB,
-            away_bytes: 171 * MIB,
-            came_back_per_min_bytes: MIB / 4,
-            allowed_per_min_bytes: MIB,
-        });
-    }
-    screen.accept(guarded);
-    check("guarded-80x24", &screen, (80, 24), Charset::Unicode);
-    check("guarded-120x40", &screen, (120, 40), Charset::Unicode);
 }
 
 #[test]

@@ -49,7 +49,8 @@ impl Resort {
         }
     }
 
-    fn look(&mut self, now: Moment, groups: &mut BTreeMap<GroupId, Group>) {
+    /// Returns whether something was decided.
+    fn look(&mut self, now: Moment, groups: &mut BTreeMap<GroupId, Group>) -> bool {
         let may_stay = |id: &GroupId| {
             let group = groups.get(id);
             group.is_some_and(|group| group.exposed(*id).when_short == WhenShort::Freeze)
@@ -69,12 +70,14 @@ impl Resort {
         let can_halt = |group: &Exposed| group.is_frozen || !self.cant_halt(groups, group.group);
         let exposed = groups.iter().map(|(id, group)| group.exposed(*id));
         let exposed: Vec<Exposed> = exposed.filter(can_halt).collect();
-        match self.decision.look(now, &exposed) {
+        let step = self.decision.look(now, &exposed);
+        match step {
             None => {}
             Some(Step::Freeze(id)) => self.freeze(id, groups),
             Some(Step::Kill(id)) => self.kill(id, groups),
             Some(Step::ThawAll) => self.thaw_all(groups, "there is memory again"),
         }
+        step.is_some()
     }
 
     /// Whether it was found that a group can't be stopped or ended: the next one is asked instead.
@@ -190,7 +193,11 @@ impl Managed {
             wanted_bytes: (memory.total_bytes as f64 * free_share) as u64,
             is_exhausted: self.is_exhausted,
         };
-        resort.look(now, &mut self.groups);
+        let is_enough = now.available_bytes >= now.wanted_bytes;
+        if resort.look(now, &mut self.groups) || is_enough {
+            // Whether nothing is left has to be found anew: what was frozen gives what it holds.
+            self.is_exhausted = false;
+        }
     }
 
     /// Lets all go on that were stopped.
@@ -198,5 +205,44 @@ impl Managed {
         if let Some(resort) = &mut self.resort {
             resort.thaw_all(&mut self.groups, "the guard ends");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::choice::Chosen;
+    use super::super::rules::Rule;
+    use super::*;
+    use strata_linux::cgroup::{GroupReader, mount_point};
+
+    #[test]
+    fn a_group_that_cannot_be_stopped_is_told_once_and_left_alone() {
+        let rule = Rule {
+            when_short: WhenShort::Freeze,
+            ..Rule::default()
+        };
+        // Pid 1 or this process is in it or below it.
+        let reader = GroupReader::open(&mount_point().expect("cgroups")).expect("a group");
+        let group = Group::new(&Chosen {
+            reader,
+            pids: Vec::new(),
+            rule: &rule,
+        });
+        let mut groups = BTreeMap::from([(GroupId(1), group)]);
+        let mut resort = Resort::new(Journal::none());
+        for at_s in 0..30 {
+            let now = Moment {
+                at: Duration::from_secs(at_s),
+                available_bytes: 1,
+                wanted_bytes: 2,
+                is_exhausted: true,
+            };
+            assert_eq!(resort.look(now, &mut groups), at_s == 5, "{at_s}");
+        }
+        assert!(!groups[&GroupId(1)].is_frozen);
+        let [News::Warning(told)] = &resort.news[..] else {
+            panic!("{:?}", resort.news);
+        };
+        assert!(told.contains("left alone"), "{told}");
     }
 }

@@ -16,11 +16,14 @@
 
 use crate::promise::{Found, Keeper};
 use std::cell::OnceCell;
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use strata_lru::ages::{Aged, Ages, Candidates, Ledger, NrPages, Query, Run};
 use strata_lru::{GroupId, Kind};
+
+/// The swappiness at which the kernel takes both kinds to cost alike.
+const EVEN_SWAPPINESS: u8 = 100;
 
 /// A group before the choice.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +38,46 @@ pub struct Member<'a> {
     pub went: NrPages,
     /// The most that may go, whatever the promise has room for.
     pub nr_pages_max: u64,
+    /// Which kind is offered first, if any at all.
+    pub leaning: Leaning,
+}
+
+/// Which kind of pages of a group goes first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Leaning {
+    /// That of which less comes back.
+    #[default]
+    ByReturns,
+    /// Pages of files alone.
+    FileOnly,
+    /// Pages of files.
+    FileFirst,
+    /// Anonymous pages.
+    AnonFirst,
+}
+
+impl Leaning {
+    /// As the kernel's `swappiness` leans: 0 takes no anonymous memory, 200 takes it first.
+    pub fn of(swappiness: Option<u8>) -> Leaning {
+        match swappiness {
+            None => Leaning::ByReturns,
+            Some(0) => Leaning::FileOnly,
+            Some(swappiness) => match swappiness.cmp(&EVEN_SWAPPINESS) {
+                Ordering::Less => Leaning::FileFirst,
+                Ordering::Equal => Leaning::ByReturns,
+                Ordering::Greater => Leaning::AnonFirst,
+            },
+        }
+    }
+
+    fn kinds(self, keeper: &Keeper) -> Vec<Kind> {
+        match self {
+            Leaning::ByReturns => keeper.order().to_vec(),
+            Leaning::FileOnly => vec![Kind::File],
+            Leaning::FileFirst => vec![Kind::File, Kind::Anon],
+            Leaning::AnonFirst => vec![Kind::Anon, Kind::File],
+        }
+    }
 }
 
 /// What goes of one group and kind.
@@ -149,7 +192,7 @@ pub fn choose<'a>(
     members.sort_by_key(|member| Reverse(member.idle.total()));
     for member in members {
         let mut offer = Offer::default();
-        for kind in member.keeper.order() {
+        for kind in member.leaning.kinds(member.keeper) {
             // Where a group has nothing old its pages are not gone through once more.
             if member.idle.of(kind) == 0 {
                 continue;
@@ -191,6 +234,8 @@ pub struct Holder {
     pub group: GroupId,
     /// The most of it.
     pub nr_pages_max: u64,
+    /// The most of it that may be anonymous.
+    pub nr_anon_pages_max: u64,
     /// What was accessed within so long stays.
     pub older_than: Duration,
 }
@@ -209,6 +254,10 @@ pub fn oldest(
     let mut by_age: Vec<(usize, Run)> = Vec::new();
     for holder in holders {
         for (kind, most) in kinds {
+            let most = match kind {
+                Kind::Anon => most.min(holder.nr_anon_pages_max),
+                Kind::File => most,
+            };
             let found = picker.candidates(&Query {
                 group: holder.group,
                 kind: Some(kind),
@@ -251,7 +300,7 @@ pub fn oldest(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::promise::Promise;
+    use crate::promise::{Promise, STALL_SHARE};
     use strata_lru::SpaceNo;
     use strata_lru::ages::{Bits, FamilyNo, Home, Place, Standing, Told};
 
@@ -296,6 +345,7 @@ mod tests {
         let mut keeper = Keeper::new(Promise {
             share_per_min: 0.002,
             min_age: MINUTE,
+            stall_share: STALL_SHARE,
         });
         // Large enough that the promise is no bound here.
         let resident = NrPages::only(Kind::Anon, 1_000_000);
@@ -316,6 +366,7 @@ mod tests {
             idle: idle(&keeper, |age| ages[usize::from(number)].idle_for(age)),
             went: NrPages::default(),
             nr_pages_max: if number == 1 { 500 } else { u64::MAX },
+            leaning: Leaning::ByReturns,
         };
         let choice = choose(&ledger, [0, 1].map(member), 600);
         let went = |goes: &Goes| (goes.group.0, goes.kind, goes.pages.nr_pages);
@@ -323,6 +374,27 @@ mod tests {
         assert_eq!(goes, [(1, Kind::Anon, 500), (0, Kind::Anon, 100)]);
         let offer = choice.offers[&GroupId(0)];
         assert_eq!((offer.could.anon, offer.planned.anon), (256, 100));
+        let leaning = Leaning::FileOnly;
+        let of_files = [0, 1].map(member).map(|of| Member { leaning, ..of });
+        let choice = choose(&ledger, of_files, 600);
+        let is_anon = |goes: &Goes| goes.kind == Kind::Anon;
+        assert!(!choice.goes.iter().any(is_anon), "none of it is offered");
+    }
+
+    #[test]
+    fn swappiness_leans_as_the_kernels_does() {
+        let leaning = [None, Some(0), Some(1), Some(100), Some(101), Some(200)].map(Leaning::of);
+        assert_eq!(
+            leaning,
+            [
+                Leaning::ByReturns,
+                Leaning::FileOnly,
+                Leaning::FileFirst,
+                Leaning::ByReturns,
+                Leaning::AnonFirst,
+                Leaning::AnonFirst
+            ]
+        );
     }
 
     #[test]
@@ -354,6 +426,7 @@ mod tests {
         let holder = |number: u16, nr_pages_max| Holder {
             group: GroupId(number),
             nr_pages_max,
+            nr_anon_pages_max: u64::MAX,
             older_than: Duration::ZERO,
         };
         let nr_anon = |holders: &[Holder], most, anon| -> Vec<u64> {
@@ -362,6 +435,11 @@ mod tests {
             anon.map(|goes| goes.pages.nr_pages).collect()
         };
         let both = [holder(0, u64::MAX), holder(1, u64::MAX)];
+        let spared = Holder {
+            nr_anon_pages_max: 0,
+            ..both[0]
+        };
+        assert_eq!(nr_anon(&[spared], 600, 600), [0], "files alone");
         assert_eq!(
             nr_anon(&both, 512, u64::MAX),
             [256, 256],

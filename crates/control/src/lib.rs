@@ -17,6 +17,8 @@
 //!   promise              what may be taken of a group without a budget, by what comes back
 //!   guard                what goes of many groups under promises, after a walk
 //!   shortage             how much of them has to go, promise or not, where memory is short
+//!   last_resort          which group is frozen or killed where a host stays short of memory
+//!   swap_writes          how much may be written to swap a second
 //!   drive                carries a plan out on whatever has pages and threads, live or played
 //!   trace                what each tick read, decided and came to, as lines of JSON
 //! ```
@@ -40,6 +42,7 @@ pub mod drive;
 pub mod guard;
 mod hazard;
 pub mod hold_up;
+pub mod last_resort;
 pub mod limit;
 mod loop_config;
 pub mod page_cache;
@@ -51,6 +54,7 @@ mod sample;
 pub mod shortage;
 mod stall;
 pub mod strategy;
+pub mod swap_writes;
 pub mod trace;
 mod tunables;
 pub mod walks;

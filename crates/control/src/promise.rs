@@ -45,8 +45,10 @@ const ENOUGH: f64 = 0.95;
 const NR_WALKS_WITHIN_AGE: u32 = 6;
 /// Broken so often in a row, a promise can't be kept.
 const NR_BROKEN_MAX: u32 = 4;
-/// The share of time that tasks of a group may wait for memory: one part in a hundred.
-const STALL_SHARE_MAX: f64 = 0.01;
+/// The share of time that tasks of a group may wait for memory where nothing else is said: one part in a hundred.
+pub const STALL_SHARE: f64 = 0.01;
+/// So much of the time tasks of any group may wait: a millisecond in a second is felt by nobody.
+pub const STALL_SHARE_MIN: f64 = 0.001;
 
 /// What is promised.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -55,6 +57,8 @@ pub struct Promise {
     pub share_per_min: f64,
     /// Memory is never idle that was accessed within so long.
     pub min_age: Duration,
+    /// The share of time that tasks of the group may wait for memory; 0.1 % always.
+    pub stall_share: f64,
 }
 
 impl Promise {
@@ -170,7 +174,7 @@ impl Keeper {
     /// Tasks of the group waited for memory for this share of the time since the last look, where the kernel tells. Where
     /// that is too much and something came back, the promise is broken whatever its amount.
     pub fn waited(&mut self, share: f64) {
-        self.is_stalled = share > STALL_SHARE_MAX;
+        self.is_stalled = share > self.promise.stall_share.max(STALL_SHARE_MIN);
     }
 
     /// A walk has ended at `at`, on a clock that does not go back, and found this.
@@ -353,6 +357,7 @@ mod tests {
         Keeper::new(Promise {
             share_per_min: 0.002,
             min_age: Duration::from_secs(60),
+            stall_share: STALL_SHARE,
         })
     }
 
@@ -464,6 +469,25 @@ mod tests {
             Standing::Kept,
             "it waits for something else"
         );
+    }
+
+    #[test]
+    fn how_long_tasks_may_wait_is_promised_and_a_thousandth_always_allowed() {
+        let standing = |stall_share, share| {
+            let mut keeper = keeper();
+            keeper.promise(Promise {
+                stall_share,
+                ..keeper.promise
+            });
+            look(&mut keeper, Duration::ZERO, NrPages::default());
+            keeper.waited(share);
+            look(&mut keeper, Duration::from_secs(10), anon(1));
+            keeper.standing()
+        };
+        assert_eq!(standing(0.05, 0.05), Standing::Kept);
+        assert_eq!(standing(0.05, 0.06), Standing::Resting);
+        assert_eq!(standing(0.0001, 0.001), Standing::Kept);
+        assert_eq!(standing(0.0001, 0.002), Standing::Resting);
     }
 
     #[test]

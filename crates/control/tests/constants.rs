@@ -23,6 +23,7 @@ cpu/demand.rs PAUSE_MS: any number between a look that comes late and nobody loo
 cpu/load.rs ALL_PERCENT: 100 % is all of it
 cpu/load.rs NR_RUNNING_MIN: any number below the share of a program that runs would do
 drive.rs ISOLATE_TRIES: a bound on one tick: any number above the generations there are would do
+guard.rs EVEN_SWAPPINESS: the kernel's middle, at which it takes both kinds to cost alike
 hazard.rs NR_AGES: the ages double from a minute to an hour, as long as a guard rests at most
 hazard.rs ASSUMED_HAZARD: an assumption, which what is seen soon replaces
 hazard.rs ASSUMED_SHARE: the assumption counts until as much was watched
@@ -30,6 +31,9 @@ hazard.rs 60.0: a hazard is of a minute
 hazard.rs 600: any time far above a minute would do
 hold_up.rs CALL_GOAL_NS: the promise that no program is held up for longer
 hold_up.rs CLEARING_SHARE: the promise that programs are held up for no larger share
+last_resort.rs 2: twice what is to be free, so that what goes on does not make the host short at once
+last_resort.rs 5: long enough for what is reclaimed to show
+last_resort.rs 10: long enough for what was ended to be free; no load tells it from half or twice as much
 limit.rs RECENT_MS: any number far above the time between two steps of one squeeze would do
 limit.rs STEP_SETTLES_MS: how long tasks that were woken wait for a processor: the scheduler's, not ours
 page_cache.rs SEARCH_PAUSE_MS: a bound on cost that no decision goes by: searches are held to 1 % of a processor
@@ -58,7 +62,8 @@ page_cache/newcomers.rs STALE_MS: any number above the pause between two looks w
 page_cache/newcomers.rs 2: the second read is what makes a page active in the kernel
 page_cache/tiers.rs HALVINGS_MAX: so many halvings leave nothing of any count
 promise.rs NR_WALKS_WITHIN_AGE: what is told to be idle for so long is so to a sixth of it
-promise.rs STALL_SHARE_MAX: what is promised, as the share that may come back; no run has it
+promise.rs STALL_SHARE: what is promised where nothing is said; a rule can say another
+promise.rs STALL_SHARE_MIN: a millisecond in a second is felt by nobody
 promise.rs 2: there are two kinds; twice as old after a first break
 promise.rs 4: how much older after breaks in a row: any number above that of a first break would do
 promise.rs 6: a bound on doublings: 64 minutes are above the longest rest
@@ -97,6 +102,7 @@ strategy/split_huge.rs COUNTED_WALK_MS: long enough for what is in use to be use
 strategy/split_huge.rs NR_PARTS: base pages of a huge page
 strategy/split_huge.rs NR_AT_ONCE_MAX: a bound on one walk: the next one has the rest
 strategy/split_huge.rs NR_TRIAL_WALKS: the first walk sees what the kernel mapped around, the second what is in use
+swap_writes.rs SAVED_S: a bound on a burst: any number above the pause between two looks would do
 trace/format.rs 2: kinds of pages: anon and file
 trace/format.rs VERSION: of the format
 walks.rs PAUSE_FACTOR: the promise that walks take a tenth of a processor at most

@@ -36,6 +36,11 @@ pub enum Undo {
         /// The group's directory.
         path: PathBuf,
     },
+    /// Let the processes of a group go on; due at once.
+    Thaw {
+        /// The control file that stopped them.
+        path: PathBuf,
+    },
     /// Take a swap device of ours down; due when the program has ended.
     Swap(SwapRecord),
 }

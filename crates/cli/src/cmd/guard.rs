@@ -7,6 +7,7 @@ mod aside;
 mod history;
 mod rules_file;
 mod service;
+mod values;
 
 use std::io::{IsTerminal, stdout};
 use std::net::SocketAddr;
@@ -20,7 +21,8 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand, ValueEnum};
 use signal_hook::consts::SIGHUP;
 use strata_host::managed::{
-    GroupStatus, Hand, House, Managed, ManagedConfig, Rule, Rules, Status, Whom, WhyNotMore,
+    GroupStatus, Hand, House, Managed, ManagedConfig, News, Promised, Rule, Rules, Status,
+    SwapWriteBound,
 };
 use strata_host::observe::{Attention, Turn, Who, attend};
 use strata_host::remote::MetricsConfig;
@@ -37,13 +39,10 @@ use crate::print;
 use aside::{Rereading, Stdout};
 use rules_file::RulesFile;
 use service::Service;
+use values::{promised_arg, swap_writes_arg};
 
 /// Shorter ages say more of walks than of programs.
 const MIN_AGE_MS: u64 = 5_000;
-/// What is promised where nothing is said.
-const SHARE_PER_MIN: f64 = 0.002;
-/// The age that nothing idle is below where nothing is said.
-const MIN_AGE: Duration = Duration::from_secs(60);
 /// The share of all processors where nothing is said.
 const CPU_SHARE: f64 = 0.02;
 /// Time between two looks at what the pageout thread has done.
@@ -93,8 +92,11 @@ pub(crate) struct GuardArgs {
     verb: Option<GuardVerb>,
 
     /// Take idle memory, as long as at most this share of a group comes back within a minute, for example 0.2%/min
-    #[arg(long, value_name = "SHARE/min", value_parser = promise_arg, allow_hyphen_values = true)]
-    promise: Option<f64>,
+    ///
+    /// Or 'slowdown 1%': as long as its tasks wait for memory for at most that share of each minute. The kernel tells that of
+    /// groups of cgroup v2 where it has PSI; elsewhere it is major faults times what a read from swap takes, which is measured.
+    #[arg(long, value_name = "PROMISE", value_parser = promised_arg, allow_hyphen_values = true)]
+    promise: Option<Promised>,
 
     /// Rules for groups, in TOML
     ///
@@ -121,6 +123,12 @@ pub(crate) struct GuardArgs {
     /// [default: existing, or what the rules say]
     #[arg(long, value_name = "SWAP", value_parser = swap_arg, allow_hyphen_values = true)]
     swap: Option<SwapSpec>,
+
+    /// How much is written to swap a second at most, for example 10M/s, or none for any amount
+    ///
+    /// [default: 10M/s where swap lies on a disk, none where it is zram; or what the rules say]
+    #[arg(long, value_name = "SIZE/s", value_parser = swap_writes_arg, allow_hyphen_values = true, conflicts_with = "config")]
+    swap_writes: Option<SwapWriteBound>,
 
     /// At the end, read back in what is in the swap that was made, and take it down; without --promise or --config, do so with
     /// what a guard has left that has ended
@@ -270,6 +278,16 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
             "the swap of the guard before is taken over: {swap}"
         ));
     }
+    if let Err(error) = managed.measure() {
+        if let Some(house) = house {
+            let is_new = house.taken_over().is_none();
+            end(house, is_new || args.release);
+        }
+        return Err(UsageError(error.to_string()).into());
+    }
+    if let Some(house) = &house {
+        managed.may_halt(house.journal());
+    }
     let mut history = history::Keeping::start(history.as_deref(), is_acting);
     // From here on nobody waits for whoever reads what is said.
     print::hand_over();
@@ -302,6 +320,7 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
                 history.look(&status);
                 can_tell = tell(&out, &status, args.format);
             }
+            tell_news(&mut managed);
             service.turn();
             match can_tell && turn == Turn::Next {
                 true => Attention::GoOn,
@@ -311,6 +330,7 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
     );
     service.end();
     managed.stop();
+    tell_news(&mut managed);
     let status = managed.status();
     if let Some(house) = house {
         end(house, args.release);
@@ -322,6 +342,16 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
         print::data(table(&status, print::columns()))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says what was done with whole groups.
+fn tell_news(managed: &mut Managed) {
+    for news in managed.news() {
+        match news {
+            News::Note(text) => print::note(&text),
+            News::Warning(text) => print::warning(&text),
+        }
+    }
 }
 
 /// Ends what a guard has changed.
@@ -351,16 +381,17 @@ fn asked(args: &GuardArgs) -> anyhow::Result<RulesFile> {
     if let Some(path) = &args.config {
         return RulesFile::read(path);
     }
+    let least = Rule::default();
     let rule = Rule {
-        whom: Whom::Everybody,
-        promise_share_per_min: Some(args.promise.unwrap_or(SHARE_PER_MIN)),
-        min_age: args.min_age.map_or(MIN_AGE, Duration::from_millis),
-        memory_bytes: None,
-        low_bytes: 0,
+        promise: args.promise.or(least.promise),
+        min_age: args.min_age.map_or(least.min_age, Duration::from_millis),
+        ..least
     };
     let rules = Rules::for_cgroups(&args.cgroups, &rule);
+    let mut rules = rules.map_err(|error| UsageError(error.to_string()))?;
+    rules.swap_writes = args.swap_writes.unwrap_or_default();
     Ok(RulesFile {
-        rules: rules.map_err(|error| UsageError(error.to_string()))?,
+        rules,
         cpu_share: None,
         swap: None,
         history: None,
@@ -378,10 +409,10 @@ fn read_again(path: &Path) -> Option<Rereading> {
 /// Has the rules of a file hold; if they are wrong, those before stay.
 fn hold_from_now_on(read: anyhow::Result<RulesFile>, managed: &mut Managed) {
     match read {
-        Ok(file) => {
-            print::note(&"the rules of the file hold now");
-            managed.set_rules(file.rules);
-        }
+        Ok(file) => match managed.set_rules(file.rules) {
+            Ok(()) => print::note(&"the rules of the file hold now"),
+            Err(error) => print::warning(&format!("the rules stay as they were: {error}")),
+        },
         Err(error) => print::warning(&format!("the rules stay as they were: {error:#}")),
     }
 }
@@ -440,10 +471,20 @@ fn table(status: &Status, columns: Option<usize>) -> String {
             Bytes(status.dropped_cache_bytes),
         ));
     }
-    let line = |cells: [String; 8], who: &str| {
-        let [resident, used, could, away, back, allowed, age, why] = cells;
+    let line = |cells: [String; 9], who: &str| {
+        let [
+            resident,
+            used,
+            could,
+            away,
+            back,
+            allowed,
+            promise,
+            age,
+            why,
+        ] = cells;
         format!(
-            "{resident:>10}  {used:>10}  {could:>10}  {away:>10}  {back:>10}  {allowed:>10}  {age:>6}  {why:<18}  {who}"
+            "{resident:>10}  {used:>10}  {could:>10}  {away:>10}  {back:>10}  {allowed:>10}  {promise:>11}  {age:>6}  {why:<18}  {who}"
         )
     };
     let heads = [
@@ -453,6 +494,7 @@ fn table(status: &Status, columns: Option<usize>) -> String {
         "away",
         "back/min",
         "may/min",
+        "promise",
         "idle at",
         "why not more",
     ];
@@ -473,8 +515,9 @@ fn table(status: &Status, columns: Option<usize>) -> String {
             bytes(group.away_bytes),
             bytes(group.came_back_per_min_bytes),
             bytes(group.allowed_per_min_bytes),
+            group.promise.clone().unwrap_or_else(|| "-".to_owned()),
             age,
-            group.why_not_more.map_or("-", WhyNotMore::words).to_owned(),
+            why_not_more(group).to_owned(),
         ];
         let who = group.group.escape_default().to_string();
         text.push_str(&print::cut(&line(cells, &who), columns));
@@ -486,6 +529,15 @@ fn table(status: &Status, columns: Option<usize>) -> String {
         text.push_str(&format!("{nr_small} more with less than {limit} each\n"));
     }
     text
+}
+
+/// Why a group gives no more, in a few words.
+fn why_not_more(group: &GroupStatus) -> &'static str {
+    match group.why_not_more {
+        _ if group.is_frozen => "frozen",
+        None => "-",
+        Some(why) => why.words(),
+    }
 }
 
 /// Reads `0.2%/min`: a share of a group within a minute.

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 use strata_linux::units::Bytes;
-use strata_sim::guarded::{GuardSetup, Guarded, GuardedGroup, Moment, Promise, Recorded, guarded};
+use strata_sim::guarded::{
+    GuardSetup, Guarded, GuardedGroup, Moment, Promise, Recorded, STALL_SHARE, guarded,
+};
 use strata_sim::{CostModel, Workload};
 use strata_trace::recording::RecordingInfo;
 
@@ -83,6 +85,7 @@ pub(super) fn guard_arg(text: &str) -> Result<GuardSetup, String> {
         share_per_min: share_per_min
             .ok_or("a guard needs a promise, for example promise=0.2%/min")?,
         min_age: Duration::from_millis(min_age_ms),
+        stall_share: STALL_SHARE,
     };
     let interval = interval_ms.map(Duration::from_millis);
     Ok(GuardSetup {

@@ -11,10 +11,14 @@ const EXPOSURE_MAX: &str = "--threshold=30";
 
 #[test]
 fn the_rules_beside_the_unit_are_right() {
-    let rules = checkout().join("packaging/systemd/guard.toml");
-    let said = Strata::new(["guard", "--check", "--config"]).arg(rules);
-    let said = said.finish().expect_success();
-    assert_eq!(said.stdout, "nothing is wrong: 2 rules\n");
+    for (file, nr_rules) in [("guard.toml", 2), ("guard-desktop.toml", 5)] {
+        let rules = checkout().join("packaging/systemd").join(file);
+        let text = fs::read_to_string(&rules).expect("the rules");
+        assert!(!text.contains("\"kill\""), "{file} kills nobody");
+        let said = Strata::new(["guard", "--check", "--config"]).arg(rules);
+        let said = said.finish().expect_success();
+        assert_eq!(said.stdout, format!("nothing is wrong: {nr_rules} rules\n"));
+    }
 }
 
 #[test]

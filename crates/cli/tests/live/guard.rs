@@ -18,18 +18,18 @@ use support::programs::Touch;
 use support::prometheus::{check, promtool, scrape, value};
 use support::strata::{Finished, Strata, patience};
 
-const MIB: u64 = 1 << 20;
+pub(crate) const MIB: u64 = 1 << 20;
 /// How long something may take that a guard has to learn first.
 const LEARNING: Duration = Duration::from_secs(60);
 
 /// A program of 64 MiB in a group of its own, of which it uses eight.
-struct Idler {
-    touch: Touch,
-    group: TestGroup,
+pub(crate) struct Idler {
+    pub(crate) touch: Touch,
+    pub(crate) group: TestGroup,
 }
 
 impl Idler {
-    fn start(name: &str) -> Idler {
+    pub(crate) fn start(name: &str) -> Idler {
         let group = TestGroup::new(&format!("guard-{name}"));
         let mut touch = Touch::start(["--size", "64M"]);
         group.take(touch.pid);
@@ -38,13 +38,13 @@ impl Idler {
         Idler { touch, group }
     }
 
-    fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         let name = self.group.path.file_name().expect("a name");
         format!("/{}", name.to_str().expect("text"))
     }
 
     /// Ends the program and removes its group.
-    fn end(mut self) {
+    pub(crate) fn end(mut self) {
         self.touch.ask("rest");
         assert_eq!(
             self.touch.ask("verify 0 16384"),
@@ -55,7 +55,7 @@ impl Idler {
 }
 
 /// A guard over the groups of this test. All that is idle goes as soon as it is known to be.
-fn guard(options: &[&str]) -> Strata {
+pub(crate) fn guard(options: &[&str]) -> Strata {
     let pattern = format!("/strata-test-guard-*-{}", std::process::id());
     Strata::new(["guard", "--format", "json", "--cgroup", &pattern])
         .args(["--min-age", "5s", "--cpu", "50%", "--history", "none"])
@@ -63,7 +63,7 @@ fn guard(options: &[&str]) -> Strata {
 }
 
 /// The swap that is made is taken down at the end.
-const ACTING: [&str; 5] = ["--promise", "100%/min", "--swap", "zram:1G", "--release"];
+pub(crate) const ACTING: [&str; 5] = ["--promise", "100%/min", "--swap", "zram:1G", "--release"];
 /// The swap that is made stays, as it does by default.
 const KEEPING: [&str; 4] = ["--promise", "100%/min", "--swap", "zram:1G"];
 
@@ -102,7 +102,7 @@ pub(crate) fn bytes(group: &Value, name: &str) -> u64 {
 
 /// Reads lines until one is as it should be.
 #[track_caller]
-pub(crate) fn wait_for(live: &Live, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+pub(crate) fn wait_for(live: &Live, what: &str, mut is_so: impl FnMut(&Value) -> bool) -> Value {
     let deadline = Instant::now() + LEARNING * patience();
     loop {
         let status = live.json();

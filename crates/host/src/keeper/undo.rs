@@ -53,7 +53,8 @@ pub(super) enum Due {
 impl Due {
     fn covers(self, undo: &Undo) -> bool {
         match (self, undo) {
-            (Due::AtOnce, Undo::RestoreFile { .. }) | (Due::AfterTheProgram, _) => true,
+            (Due::AtOnce, Undo::RestoreFile { .. } | Undo::Thaw { .. })
+            | (Due::AfterTheProgram, _) => true,
             (Due::AfterReboot, Undo::Swap(record)) => {
                 matches!(record.backing, swap::Backing::File { .. })
             }
@@ -104,6 +105,7 @@ fn carry_out_one(state: &State, undo: &Undo, directory: &Path) -> Result<(), Und
                 tracing::warn!("{said}");
             }
         }
+        Undo::Thaw { path } => cgroup::thaw(path)?,
         Undo::RemoveGroup { path } if !cgroup::may_be_ours(path) => {
             return Err(CgroupError::NotOurs(path.clone()).into());
         }
@@ -169,5 +171,23 @@ mod tests {
         }
         assert_eq!(fs::read_to_string(&file).expect("read"), "root");
         assert!(group.exists());
+    }
+
+    #[test]
+    fn who_was_stopped_goes_on_at_once_and_a_group_that_is_gone_needs_nothing() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let own = ProcessMark::of(std::process::id() as i32).expect("runs");
+        let mut state = State::new("boot".to_owned(), own);
+        let planted = dir.path().join("cgroup.freeze");
+        fs::write(&planted, "mine").expect("written");
+        let gone = dir.path().join("gone/freezer.state");
+        let thaw = |path: &Path| Undo::Thaw {
+            path: path.to_owned(),
+        };
+        state.undo = vec![thaw(&gone), thaw(&planted)];
+        let errors = carry_out(&mut state, dir.path(), Due::AtOnce);
+        assert_eq!(errors.len(), 1, "{errors:?}");
+        assert_eq!(state.undo, [thaw(&planted)], "that is no group's");
+        assert_eq!(fs::read_to_string(&planted).expect("read"), "mine");
     }
 }

@@ -12,7 +12,7 @@ use crate::observe::{Observer, SpaceId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
-use strata_control::guard::{self, Goes, Holder, Member, Offer};
+use strata_control::guard::{self, Goes, Holder, Leaning, Member, Offer};
 use strata_control::shortage::{self, Readings};
 use strata_linux::addr::PAGE_BYTES;
 use strata_linux::cgroup::is_reclaimed_by_amount;
@@ -32,7 +32,8 @@ impl Managed {
     /// Chooses what goes, and hands it over; `again` where that follows no walk.
     pub(super) fn choose(&mut self, observer: &Observer, again: bool) {
         let at = observer.elapsed();
-        let swap_room_pages = self.room_in_swap().unwrap_or(0);
+        self.writes.hold_up = false;
+        let swap_room_pages = self.anon_room(at);
         let by_amount: BTreeSet<GroupId> = self
             .groups
             .iter()
@@ -48,15 +49,22 @@ impl Managed {
                 true => group.above_low_pages(),
                 false => 0,
             },
+            leaning: group.leaning(),
         });
         let choice = guard::choose(self.pages.ledger(), members, swap_room_pages);
+        let planned = choice.offers.values().map(|offer| offer.planned.anon);
+        let is_used_up = planned.sum::<u64>() >= swap_room_pages;
+        let waits_for_rate = is_used_up && swap_room_pages < self.room_in_swap().unwrap_or(0);
         for (id, offer) in &choice.offers {
             let mut planned = offer.planned;
             if !again {
                 planned += self.ask_for_amount(*id, at, *offer, by_amount.contains(id));
             }
             if let Some(group) = self.groups.get_mut(id) {
-                group.judge(offer.could, planned, self.no_swap);
+                let is_held_up = waits_for_rate && group.has_room_for_more(*offer);
+                self.writes.hold_up |= is_held_up;
+                let rate = is_held_up.then_some(WhyNotMore::SwapWrites);
+                group.judge(offer.could, planned, self.no_swap.or(rate));
             }
         }
         self.hand_over(&choice.goes, observer);
@@ -88,8 +96,8 @@ impl Managed {
         let exactly = |kind| if all { 0 } else { offer.could.of(kind) };
         let left = |kind| group.idle_pages().of(kind).saturating_sub(exactly(kind));
         let anon = match self.no_swap {
-            None => left(Kind::Anon),
-            Some(_) => 0,
+            None if group.leaning() != Leaning::FileOnly => left(Kind::Anon),
+            None | Some(_) => 0,
         };
         let nr_idle = left(Kind::File) + anon;
         // What comes back is judged by the kind of which there is more.
@@ -102,9 +110,15 @@ impl Managed {
         spent += offer.planned;
         let room = group.keeper.room(kind, spent);
         let room = room.min(above_low.saturating_sub(offer.planned.total()));
+        let rate = match anon {
+            0 => u64::MAX,
+            _ => by_amount::step_within(self.writes.room_pages(at)),
+        };
+        let room = room.min(rate);
         match by_amount::step(group.reader(), nr_idle, room.min(nr_idle)) {
             Some(nr_pages) => {
-                amounts.add(id, group.reader(), nr_pages);
+                amounts.add(id, group.reader(), nr_pages, group.swappiness());
+                self.writes.spend(nr_pages.min(anon));
                 NrPages::only(kind, nr_pages)
             }
             None => none,
@@ -118,12 +132,13 @@ impl Managed {
         let over: Vec<(GroupId, u64)> = over.filter(|(_, nr_pages)| *nr_pages > 0).collect();
         let mut swap_room_pages = match over.is_empty() {
             true => return,
-            false => self.room_in_swap().unwrap_or(0),
+            false => self.anon_room(observer.elapsed()),
         };
         for (group, nr_pages) in over {
             let holder = Holder {
                 group,
                 nr_pages_max: nr_pages,
+                nr_anon_pages_max: self.anon_pages_max(group),
                 older_than: Duration::ZERO,
             };
             let went = self.take_oldest(&[holder], nr_pages, &mut swap_room_pages, observer);
@@ -131,7 +146,7 @@ impl Managed {
             if let (Some(amounts), Some(of)) = (&mut self.amounts, self.groups.get(&group))
                 && let Some(nr_pages) = by_amount::step(of.reader(), left, left)
             {
-                amounts.add(group, of.reader(), nr_pages);
+                amounts.add(group, of.reader(), nr_pages, of.swappiness());
             }
         }
     }
@@ -156,7 +171,9 @@ impl Managed {
         let nr_pages = shortage.tick(observer.elapsed(), missing.host_bytes);
         if nr_pages > 0 {
             let all: Vec<GroupId> = self.groups.keys().copied().collect();
-            self.take_oldest_idle(&all, nr_pages, observer);
+            let waits_for_rate = self.writes.room_pages(observer.elapsed()) == Some(0);
+            let went = self.take_oldest_idle(&all, nr_pages, observer);
+            self.is_exhausted = went == 0 && !waits_for_rate;
         }
     }
 
@@ -185,19 +202,26 @@ impl Managed {
         self.take_oldest_idle(members, nr_pages, observer);
     }
 
-    /// Takes so many of the oldest pages of these groups, none of what is younger than their rules call idle.
-    fn take_oldest_idle(&mut self, members: &[GroupId], nr_pages: u64, observer: &Observer) {
-        let mut swap_room_pages = self.room_in_swap().unwrap_or(0);
+    /// Takes so many of the oldest pages of these groups, none of what is younger than their rules call idle; returns how
+    /// many there are.
+    fn take_oldest_idle(&mut self, members: &[GroupId], nr_pages: u64, observer: &Observer) -> u64 {
+        let mut swap_room_pages = self.anon_room(observer.elapsed());
         let holder = |id: &GroupId| {
             let group = self.groups.get(id)?;
             Some(Holder {
                 group: *id,
                 nr_pages_max: group.above_low_pages(),
-                older_than: group.min_age(),
+                nr_anon_pages_max: group.anon_pages_max(),
+                older_than: group.idle_when_short(),
             })
         };
         let holders: Vec<Holder> = members.iter().filter_map(holder).collect();
-        self.take_oldest(&holders, nr_pages, &mut swap_room_pages, observer);
+        self.take_oldest(&holders, nr_pages, &mut swap_room_pages, observer)
+    }
+
+    fn anon_pages_max(&self, group: GroupId) -> u64 {
+        let group = self.groups.get(&group);
+        group.map_or(0, Group::anon_pages_max)
     }
 
     /// Takes so many pages; returns how many there are.
@@ -218,6 +242,9 @@ impl Managed {
 
     fn hand_over(&mut self, all: &[Goes], observer: &Observer) {
         if let Some(takes) = &mut self.takes {
+            let anon = all.iter().filter(|goes| goes.kind == Kind::Anon);
+            self.writes
+                .spend(anon.map(|goes| goes.pages.nr_pages).sum());
             let processes = processes_of(observer);
             for goes in all {
                 takes.add(goes.group, goes.kind, &goes.pages.runs, &processes);
@@ -239,6 +266,12 @@ impl Managed {
                 tracing::debug!(group = group.name(), nr_pages, "read back");
             }
         }
+    }
+
+    /// Pages that may go to swap now: as many as there is room for, and as the rate of writes allows.
+    fn anon_room(&mut self, at: Duration) -> u64 {
+        let room = self.room_in_swap().unwrap_or(0);
+        room.min(self.writes.room_pages(at).unwrap_or(u64::MAX))
     }
 
     /// Pages that may go to swap, or why none may.

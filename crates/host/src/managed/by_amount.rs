@@ -10,9 +10,9 @@
 use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
-use strata_linux::actuator::{Amount, ByAmount};
+use strata_linux::actuator::{ByAmount, Freed};
 use strata_linux::addr::PAGE_BYTES;
-use strata_linux::cgroup::{GroupReader, is_reclaimed_by_amount};
+use strata_linux::cgroup::{Amount, GroupReader, is_reclaimed_by_amount};
 use strata_lru::GroupId;
 use strata_lru::ages::Aged;
 
@@ -79,11 +79,21 @@ pub(super) fn step(group: &GroupReader, nr_idle_pages: u64, nr_pages_max: u64) -
     (is_worth_it && is_reclaimed_by_amount(group)).then_some(nr_pages)
 }
 
+/// The most that may be asked for where so many pages may be written to swap now: no step is too small to be worth it, and
+/// one that is larger than what may be written is paid back before the next.
+pub(super) fn step_within(writes_room: Option<u64>) -> u64 {
+    match writes_room {
+        None => u64::MAX,
+        Some(0) => 0,
+        Some(nr_pages) => nr_pages.max(STEP_PAGES_MIN),
+    }
+}
+
 /// Requests from their choice to their end.
 #[derive(Debug)]
 pub(super) struct Amounts {
     thread: ByAmount,
-    waiting: VecDeque<(GroupId, GroupReader, u64)>,
+    waiting: VecDeque<(GroupId, GroupReader, Amount)>,
     asked: Option<GroupId>,
 }
 
@@ -96,10 +106,19 @@ impl Amounts {
         })
     }
 
-    /// So many pages are to go.
-    pub(super) fn add(&mut self, group: GroupId, reader: &GroupReader, nr_pages: u64) {
-        self.waiting
-            .push_back((group, reader.clone(), nr_pages * PAGE_BYTES));
+    /// So many pages are to go, of which the kernel weighs the kinds by `swappiness`.
+    pub(super) fn add(
+        &mut self,
+        group: GroupId,
+        reader: &GroupReader,
+        nr_pages: u64,
+        swappiness: Option<u8>,
+    ) {
+        let amount = Amount {
+            bytes: nr_pages * PAGE_BYTES,
+            swappiness,
+        };
+        self.waiting.push_back((group, reader.clone(), amount));
         self.hand_over();
     }
 
@@ -109,22 +128,22 @@ impl Amounts {
     }
 
     /// The group of which the kernel has taken, and what became of that; it gets more to do.
-    pub(super) fn collect(&mut self) -> Option<(GroupId, Amount)> {
-        let amount = self.thread.poll()?;
+    pub(super) fn collect(&mut self) -> Option<(GroupId, Freed)> {
+        let freed = self.thread.poll()?;
         let group = self.asked.take()?;
         self.hand_over();
-        if let Err(error) = &amount.freed {
+        if let Err(error) = &freed.bytes {
             tracing::debug!("{error}");
         }
-        Some((group, amount))
+        Some((group, freed))
     }
 
     fn hand_over(&mut self) {
         if self.asked.is_some() {
             return;
         }
-        if let Some((group, reader, bytes)) = self.waiting.pop_front() {
-            self.thread.try_submit(&reader, bytes);
+        if let Some((group, reader, amount)) = self.waiting.pop_front() {
+            self.thread.try_submit(&reader, amount);
             self.asked = Some(group);
         }
     }

@@ -104,7 +104,7 @@ impl Managed {
         let (ids, of): (Vec<GroupId>, Vec<CacheOf<'_>>) = giving
             .filter_map(|(id, group)| {
                 let most = group.cache_above_low_pages();
-                Some((id, group.cache.to_give(group.min_age(), most)?))
+                Some((id, group.cache.to_give(group.idle_when_short(), most)?))
             })
             .unzip();
         let shares = shortage::share(&of, nr_pages);
@@ -113,7 +113,7 @@ impl Managed {
             let Some(group) = self.groups.get_mut(&id) else {
                 continue;
             };
-            let min_age = group.min_age();
+            let min_age = group.idle_when_short();
             if caches.drop_oldest(group, min_age, nr_pages) {
                 nr_going += nr_pages;
             }

@@ -6,13 +6,16 @@
 use super::by_amount::Fares;
 use super::cache::OfGroup;
 use super::choice::Chosen;
+use super::promised::{Promised, promise_of};
 use super::rules::Rule;
 use super::status::{GroupStatus, WhyNotMore};
+use super::waits::{self, Waits};
 use crate::observe::ledger::{Ages, KindBytes};
 use crate::observe::programs::Label;
 use std::time::Duration;
-use strata_control::guard::{self, Walked};
-use strata_control::promise::{Keeper, Promise, Standing};
+use strata_control::guard::{self, Leaning, Offer, Walked};
+use strata_control::last_resort::Exposed;
+use strata_control::promise::{Keeper, Standing};
 use strata_linux::addr::PAGE_BYTES;
 use strata_linux::cgroup::GroupReader;
 use strata_lru::ages::{Aged, NrPages};
@@ -29,8 +32,12 @@ pub(super) struct Group {
     kernel_id: Option<u64>,
     /// Its page cache that nobody maps.
     pub(super) cache: OfGroup,
-    /// When the group was looked at last, and how long its tasks had waited for memory.
-    waited: Option<(Duration, u64)>,
+    /// How long its tasks wait for memory.
+    waits: Waits,
+    /// What a page takes to be read back from swap, where that was measured.
+    pub(super) read: Option<Duration>,
+    /// Whether it is stopped, as the host is short of memory.
+    pub(super) is_frozen: bool,
     rule: Rule,
     /// How the kernel's own choice fares.
     pub(super) fares: Fares,
@@ -57,10 +64,12 @@ impl Group {
             reader: chosen.reader.clone(),
             kernel_id: chosen.reader.id().ok(),
             cache: OfGroup::default(),
-            waited: None,
+            waits: Waits::default(),
+            read: None,
+            is_frozen: false,
             rule: chosen.rule.clone(),
             fares: Fares::default(),
-            keeper: Keeper::new(promise_of(chosen.rule)),
+            keeper: Keeper::new(promise_of(chosen.rule, 0, None)),
             resident: NrPages::default(),
             used_lately: NrPages::default(),
             shared: NrPages::default(),
@@ -85,19 +94,53 @@ impl Group {
     pub(super) fn keep_to(&mut self, rule: &Rule, kernel_id: Option<u64>) {
         self.kernel_id = kernel_id;
         if self.rule != *rule {
-            self.keeper.promise(promise_of(rule));
             self.rule = rule.clone();
+            let nr_pages = self.resident.total() + self.away.total();
+            self.keeper.promise(promise_of(rule, nr_pages, self.read));
         }
     }
 
-    /// What was accessed within so long is never taken for being idle.
-    pub(super) fn min_age(&self) -> Duration {
-        self.rule.min_age
+    /// What was accessed within so long stays even where the host is short of memory. What is frozen uses nothing.
+    pub(super) fn idle_when_short(&self) -> Duration {
+        match self.is_frozen {
+            true => Duration::ZERO,
+            false => self.rule.min_age,
+        }
+    }
+
+    /// How the kernel is to weigh anonymous memory against files of it, where a rule says so.
+    pub(super) fn swappiness(&self) -> Option<u8> {
+        self.rule.swappiness
+    }
+
+    /// Which kind of its pages goes first.
+    pub(super) fn leaning(&self) -> Leaning {
+        Leaning::of(self.rule.swappiness)
+    }
+
+    /// The most anonymous pages that may go at all.
+    pub(super) fn anon_pages_max(&self) -> u64 {
+        match self.leaning() {
+            Leaning::FileOnly => 0,
+            Leaning::ByReturns | Leaning::FileFirst | Leaning::AnonFirst => u64::MAX,
+        }
+    }
+
+    /// As it stands where the host stays short.
+    pub(super) fn exposed(&self, group: GroupId) -> Exposed {
+        Exposed {
+            group,
+            when_short: self.rule.when_short,
+            priority: self.rule.priority,
+            used_lately_bytes: self.used_lately.total() * PAGE_BYTES,
+            resident_bytes: self.resident.total() * PAGE_BYTES,
+            is_frozen: self.is_frozen,
+        }
     }
 
     /// Whether idle memory is taken of it.
     pub(super) fn is_promised(&self) -> bool {
-        self.rule.promise_share_per_min.is_some()
+        self.rule.promise.is_some()
     }
 
     /// Pages that may go before only those are left that the group keeps in any case.
@@ -152,6 +195,11 @@ impl Group {
         self.look_at_waits(at);
         let resident = sum(self.resident, self.cache.cached().unwrap_or(0));
         let all_away = sum(away, self.cache.away());
+        if self.is_promised_by_time() {
+            let footprint = resident.total() + all_away.total();
+            self.keeper
+                .promise(promise_of(&self.rule, footprint, self.read));
+        }
         walked.look(&mut self.keeper, at, id, resident, all_away, returned);
         self.idle = guard::idle(&self.keeper, |age| pages_of(ages.idle_for(age)));
         let age = self.keeper.age(Kind::Anon);
@@ -169,14 +217,26 @@ impl Group {
         self.nr_taken_pages += nr_gone;
     }
 
+    fn is_promised_by_time(&self) -> bool {
+        matches!(self.rule.promise, Some(Promised::Slowdown(_)))
+    }
+
     fn look_at_waits(&mut self, at: Duration) {
-        let now = self.reader.waited_us().map(|waited_us| (at, waited_us));
-        if let (Some((then, before_us)), Some((_, waited_us))) = (self.waited, now) {
-            let passed = at.saturating_sub(then).as_secs_f64().max(1e-3);
-            let waited = Duration::from_micros(waited_us.saturating_sub(before_us));
-            self.keeper.waited(waited.as_secs_f64() / passed);
+        let by_faults = || {
+            let nr_major_faults = self.reader.stats().ok()?.nr_pgmajfault?;
+            Some(waits::by_faults(nr_major_faults, self.read?))
+        };
+        let is_by_time = self.is_promised_by_time();
+        let told = self.reader.waited_us();
+        let waited_us = told.or_else(|| is_by_time.then(by_faults).flatten());
+        self.waits.look(at, waited_us);
+        let share = match is_by_time {
+            true => self.waits.of_last_minute(),
+            false => self.waits.since_last(),
+        };
+        if let Some(share) = share {
+            self.keeper.waited(share);
         }
-        self.waited = now;
     }
 
     /// The group, to be read from.
@@ -217,6 +277,14 @@ impl Group {
         self.away.anon * PAGE_BYTES
     }
 
+    /// Whether its promise would let more anonymous memory go than is planned.
+    pub(super) fn has_room_for_more(&self, offer: Offer) -> bool {
+        let mut spent = self.went;
+        spent += offer.planned;
+        let has_more = offer.could.anon > offer.planned.anon;
+        self.is_promised() && has_more && self.keeper.room(Kind::Anon, spent) > 0
+    }
+
     /// So much of it could be taken, and so much is: what keeps it from more?
     pub(super) fn judge(&mut self, could: NrPages, planned: NrPages, no_swap: Option<WhyNotMore>) {
         self.could = could;
@@ -240,7 +308,11 @@ impl Group {
         GroupStatus {
             group: self.name().to_owned(),
             name: Label::of(self.name()).name(),
-            promise_share_per_min: self.rule.promise_share_per_min,
+            promise: self.rule.promise.map(|promised| promised.to_string()),
+            promise_share_per_min: match self.rule.promise {
+                Some(Promised::ComesBack(share)) => Some(share),
+                Some(Promised::Slowdown(_)) | None => None,
+            },
             memory_bytes: self.rule.memory_bytes,
             resident_bytes: self.resident.total() * PAGE_BYTES,
             used_lately_bytes: self.used_lately.total() * PAGE_BYTES,
@@ -261,16 +333,9 @@ impl Group {
             age_anon_ms: self.keeper.age(Kind::Anon).as_millis() as u64,
             age_file_ms: self.keeper.age(Kind::File).as_millis() as u64,
             standing: self.keeper.standing(),
+            is_frozen: self.is_frozen,
             why_not_more: self.why_not_more,
         }
-    }
-}
-
-/// What the rule promises; nothing may come back where nothing is taken for being idle.
-fn promise_of(rule: &Rule) -> Promise {
-    Promise {
-        share_per_min: rule.promise_share_per_min.unwrap_or(0.0),
-        min_age: rule.min_age,
     }
 }
 
@@ -290,7 +355,6 @@ fn pages_of(bytes: KindBytes) -> NrPages {
 
 #[cfg(test)]
 mod tests {
-    use super::super::rules::Whom;
     use super::*;
     use strata_linux::cgroup::mount_point;
 
@@ -303,13 +367,7 @@ mod tests {
 
     #[test]
     fn why_a_group_gives_no_more_is_told_by_what_keeps_it_from_that() {
-        let rule = Rule {
-            whom: Whom::Everybody,
-            promise_share_per_min: Some(0.002),
-            min_age: Duration::from_secs(60),
-            memory_bytes: None,
-            low_bytes: 0,
-        };
+        let rule = Rule::default();
         let reader = GroupReader::open(&mount_point().expect("cgroups")).expect("a group");
         let mut group = Group::new(&Chosen {
             reader,

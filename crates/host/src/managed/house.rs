@@ -12,13 +12,15 @@
 //! **Invariants**
 //! - I1: swap is recorded before it is made, so that the next guard finds it however this one ended.
 //! - I2: there is one swap device of a guard at most.
-//! - I3: swap is all that a guard leaves, and it stays until somebody asks for its end: no keeper is needed.
+//! - I3: swap is all that a guard leaves, and it stays until somebody asks for its end: no keeper is needed. Groups that a
+//!   guard had stopped when it was killed go on when the next one begins, or `strata guard --release`.
 
 use super::status::{NAME, Status};
 use crate::keeper::{self, Session, SessionError};
 use std::io;
 use std::path::PathBuf;
 use strata_linux::swap::{self, SwapDevice, SwapError, SwapSpec};
+use strata_linux::undo::Journal;
 use strata_linux::units::Bytes;
 
 /// Why a guard can't begin, or its swap not be released.
@@ -107,6 +109,11 @@ impl House {
     /// The swap that the guard before has left, if this one has taken it over, for people.
     pub fn taken_over(&self) -> Option<String> {
         self.is_taken_over.then(|| self.told()).flatten()
+    }
+
+    /// Where it is written down what has to be undone.
+    pub fn journal(&self) -> Journal {
+        self.session.journal()
     }
 
     /// Leaves the status where `strata guard status` finds it.

@@ -30,17 +30,25 @@ pub mod history;
 mod house;
 mod limits;
 mod prices;
+mod promised;
 mod recalls;
+mod resort;
 mod rules;
 mod shortage;
 mod status;
 mod takes;
+mod waits;
+mod writes;
 
 pub use by_amount::Hand;
 pub use house::{House, HouseError};
+pub use promised::Promised;
+pub use resort::News;
 pub use rules::{PatternError, Rule, Rules, Whom};
 pub use status::{GroupStatus, Status, WhyNotMore};
+pub use strata_control::last_resort::WhenShort;
 pub use strata_control::promise::Standing;
+pub use writes::SwapWriteBound;
 
 use crate::observe::ledger::AgedPages;
 use crate::observe::{Observer, SpaceId, Subject, Walked, own_pid};
@@ -51,6 +59,7 @@ use group::Group;
 use limits::Limited;
 use prices::Prices;
 use recalls::Recalls;
+use resort::Resort;
 use shortage::Shortage;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -58,8 +67,9 @@ use strata_control::guard;
 use strata_linux::access::{self, AccessChoice, AccessError};
 use strata_linux::actuator::Pageout;
 use strata_linux::addr::PAGE_BYTES;
-use strata_lru::GroupId;
+use strata_lru::{GroupId, Kind};
 use takes::{Takes, Went};
+use writes::Writes;
 
 /// What is asked of a guard.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -84,6 +94,13 @@ pub enum ManagedError {
     /// No thread.
     #[error("starting a thread failed: {0}")]
     Thread(#[source] std::io::Error),
+    /// A promise by time can't be judged.
+    #[error(
+        "a promise of slowdown needs to know how long groups wait for memory: the kernel does not tell (that takes \
+         cgroup v2 with pressure stall information), and what a read from swap takes could not be measured, as no \
+         page went to swap and came back (is there swap? --swap zram:2G makes some)"
+    )]
+    NoWaits,
 }
 
 /// All groups that are looked after.
@@ -100,6 +117,8 @@ pub struct Managed {
     amounts: Option<Amounts>,
     /// What the hands cost.
     prices: Prices,
+    /// How much goes to swap a second.
+    writes: Writes,
     /// Pages that are read back.
     recalls: Option<Recalls>,
     /// Page cache that nobody maps.
@@ -108,6 +127,10 @@ pub struct Managed {
     shortage: Option<Shortage>,
     /// Limits that groups live under, as of the last walk.
     limits: Vec<Limited>,
+    /// Nothing idle was left when memory was short last.
+    is_exhausted: bool,
+    /// What is done with whole groups then; `None` where that can't be undone, as nothing is kept.
+    resort: Option<Resort>,
     groups: BTreeMap<GroupId, Group>,
     next_walk: Duration,
     cpu_ns_at_start: u64,
@@ -117,6 +140,8 @@ pub struct Managed {
     troubles: Vec<String>,
     /// Why anonymous memory stays, for all groups alike.
     no_swap: Option<WhyNotMore>,
+    /// What a page takes to be read back from swap, where that was needed and could be measured.
+    read: Option<Duration>,
 }
 
 impl Managed {
@@ -137,6 +162,7 @@ impl Managed {
         Ok(Managed {
             config,
             shortage: shortage_of(&rules, config),
+            writes: Writes::new(rules.swap_writes),
             rules,
             pages: AgedPages::new(),
             takes,
@@ -146,6 +172,8 @@ impl Managed {
             recalls,
             caches: Some(Caches::start().map_err(ManagedError::Thread)?),
             limits: Vec::new(),
+            is_exhausted: false,
+            resort: None,
             groups: BTreeMap::new(),
             next_walk: Duration::ZERO,
             cpu_ns_at_start: overhead::cpu_ns(),
@@ -153,6 +181,7 @@ impl Managed {
             nr_walks: 0,
             troubles: Vec::new(),
             no_swap: None,
+            read: None,
         })
     }
 
@@ -165,13 +194,13 @@ impl Managed {
     pub fn tick(&mut self, observer: &mut Observer) -> bool {
         self.look_at_cache(observer.elapsed());
         if let Some(amounts) = &mut self.amounts {
-            while let Some((id, amount)) = amounts.collect() {
+            while let Some((id, freed)) = amounts.collect() {
                 self.pages.asked(id);
-                let freed_bytes = *amount.freed.as_ref().unwrap_or(&0);
+                let freed_bytes = *freed.bytes.as_ref().unwrap_or(&0);
                 self.prices
                     .amount
-                    .note(amount.cpu_ns, freed_bytes / PAGE_BYTES);
-                let has_failed = amount.freed.is_err();
+                    .note(freed.cpu_ns, freed_bytes / PAGE_BYTES);
+                let has_failed = freed.bytes.is_err();
                 if let Some(group) = self.groups.get_mut(&id).filter(|_| has_failed) {
                     group.fares.rests(observer.elapsed());
                 }
@@ -196,6 +225,7 @@ impl Managed {
         if are_under_way {
             return false;
         }
+        let is_due = observer.elapsed() >= self.next_walk;
         if std::mem::take(&mut self.has_refused) {
             // What can't go leaves its place to what can.
             self.choose(observer, true);
@@ -203,26 +233,50 @@ impl Managed {
         if self.takes.as_ref().is_some_and(Takes::are_under_way) {
             return false;
         }
-        let is_due = observer.elapsed() >= self.next_walk;
         if is_due {
             self.walk(observer);
         }
         if !self.takes.as_ref().is_some_and(Takes::are_under_way) {
             self.hold(observer);
             self.relieve(observer);
+            self.halt(observer.elapsed());
+            // Last, so that nothing of this waits for what waited for the rate of writes.
+            let is_free = !self.takes.as_ref().is_some_and(Takes::are_under_way);
+            if self.writes.hold_up && is_free && !is_due {
+                self.choose(observer, true);
+            }
         }
         is_due
     }
 
-    /// Other rules hold from the next walk on, which is at once.
-    pub fn set_rules(&mut self, rules: Rules) {
-        self.shortage = shortage_of(&rules, self.config);
-        self.rules = rules;
-        self.next_walk = Duration::ZERO;
+    /// Sees to it that the promises of these rules can be judged; to be called when the swap is there.
+    ///
+    /// # Errors
+    /// [`ManagedError::NoWaits`].
+    pub fn measure(&mut self) -> Result<(), ManagedError> {
+        self.read = waits::measure(&self.rules, self.read)?;
+        Ok(())
     }
 
-    /// Ends the threads; what they have taken is counted.
+    /// Other rules hold from the next walk on, which is at once.
+    ///
+    /// # Errors
+    /// [`ManagedError::NoWaits`]; then the rules before hold.
+    pub fn set_rules(&mut self, rules: Rules) -> Result<(), ManagedError> {
+        self.read = waits::measure(&rules, self.read)?;
+        for group in self.groups.values_mut() {
+            group.read = self.read;
+        }
+        self.shortage = shortage_of(&rules, self.config);
+        self.writes = Writes::new(rules.swap_writes);
+        self.rules = rules;
+        self.next_walk = Duration::ZERO;
+        Ok(())
+    }
+
+    /// Ends the threads, of which is counted what they have taken, and lets groups go on that were stopped.
     pub fn stop(&mut self) {
+        self.let_go_on();
         self.stop_caches();
         let went = self.takes.take().map(|mut takes| takes.stop());
         self.enter(&went.unwrap_or_default());
@@ -234,6 +288,10 @@ impl Managed {
             self.pages.taken(&went.runs);
             self.pages.stayed(&went.stayed);
             self.has_refused |= !went.stayed.is_empty();
+            if went.kind == Kind::Anon {
+                self.writes
+                    .refund(went.stayed.iter().map(|run| run.nr_pages).sum());
+            }
             if let Some(group) = self.groups.get_mut(&went.group) {
                 group.took(went.kind, went.nr_pages);
             }
@@ -314,7 +372,9 @@ impl Managed {
                     let Some(id) = free.find(|id| !self.groups.contains_key(id)) else {
                         continue;
                     };
-                    self.groups.insert(id, Group::new(&chosen));
+                    let mut group = Group::new(&chosen);
+                    group.read = self.read;
+                    self.groups.insert(id, group);
                     id
                 }
             };

@@ -8,10 +8,13 @@
 //!
 //! **Owns** rules and what they fit. **Does not own** how people write them (the command line), nor what follows.
 
+use super::promised::Promised;
+use super::writes::SwapWriteBound;
 use crate::observe::programs::Label;
 use glob::Pattern;
 use std::time::Duration;
-use strata_control::promise::walk_interval;
+use strata_control::last_resort::WhenShort;
+use strata_control::promise::{STALL_SHARE, walk_interval};
 
 /// A pattern that can't be understood.
 #[derive(Debug, thiserror::Error)]
@@ -105,14 +108,39 @@ impl Whom {
 pub struct Rule {
     /// Which groups.
     pub whom: Whom,
-    /// The share of the footprint that may come back within a minute; `None`: nothing is taken for being idle.
-    pub promise_share_per_min: Option<f64>,
+    /// What is promised; `None`: nothing is taken for being idle.
+    pub promise: Option<Promised>,
     /// Memory is never idle that was accessed within so long.
     pub min_age: Duration,
+    /// The share of time that tasks may wait for memory, where the kernel tells.
+    pub stall_share: f64,
     /// What a group may hold: what it holds beyond is taken, the oldest first, promise or not.
     pub memory_bytes: Option<u64>,
     /// What is left to a group in any case.
     pub low_bytes: u64,
+    /// What may be done with the whole group where the host stays short of memory.
+    pub when_short: WhenShort,
+    /// Groups of a higher one survive longer.
+    pub priority: i32,
+    /// How anonymous memory is weighed against files, 0 to 200; `None`: by what of either comes back.
+    pub swappiness: Option<u8>,
+}
+
+impl Default for Rule {
+    /// For everybody, 0.2 % a minute of what was not used for a minute.
+    fn default() -> Rule {
+        Rule {
+            whom: Whom::Everybody,
+            promise: Some(Promised::ComesBack(0.002)),
+            min_age: Duration::from_secs(60),
+            stall_share: STALL_SHARE,
+            memory_bytes: None,
+            low_bytes: 0,
+            when_short: WhenShort::Slow,
+            priority: 0,
+            swappiness: None,
+        }
+    }
 }
 
 /// All rules.
@@ -124,6 +152,8 @@ pub struct Rules {
     pub exclude: Vec<Pattern>,
     /// Below this share of available memory, what is idle goes, promise or not; `None`: that is the kernel's.
     pub free_share: Option<f64>,
+    /// How much is written to swap a second.
+    pub swap_writes: SwapWriteBound,
 }
 
 /// A group that rules are asked about.
@@ -193,6 +223,12 @@ impl Rules {
         (rule.whom.is_by_name() || !group.is_vital()).then_some(rule)
     }
 
+    /// Whether any group has a promise by time.
+    pub(super) fn have_promise_by_time(&self) -> bool {
+        let is_by_time = |rule: &Rule| matches!(rule.promise, Some(Promised::Slowdown(_)));
+        self.rules.iter().any(is_by_time)
+    }
+
     /// Time between two walks where they cost little.
     pub(super) fn walk_interval(&self) -> Duration {
         walk_interval(self.min_age())
@@ -225,10 +261,7 @@ mod tests {
     fn rule(whom: Whom) -> Rule {
         Rule {
             whom,
-            promise_share_per_min: Some(0.002),
-            min_age: Duration::from_secs(60),
-            memory_bytes: None,
-            low_bytes: 0,
+            ..Rule::default()
         }
     }
 

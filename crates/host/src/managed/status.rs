@@ -32,6 +32,8 @@ pub enum WhyNotMore {
     NoSwap,
     /// What is left of swap is left to others.
     SwapIsFull,
+    /// As much is written to swap a second as may be.
+    SwapWrites,
     /// Compressed, pages take almost as much memory as before.
     DoesNotCompress,
     /// What is idle is mapped by several processes, locked in memory, or a guest's.
@@ -47,6 +49,7 @@ impl WhyNotMore {
             WhyNotMore::NothingStaysIdle => "nothing stays idle",
             WhyNotMore::NoSwap => "no swap",
             WhyNotMore::SwapIsFull => "swap is full",
+            WhyNotMore::SwapWrites => "swap writes",
             WhyNotMore::DoesNotCompress => "does not compress",
             WhyNotMore::SharedOrLocked => "shared or locked",
         }
@@ -60,7 +63,9 @@ pub struct GroupStatus {
     pub group: String,
     /// The unit or container that the path tells of.
     pub name: Option<String>,
-    /// The share of its footprint that may come back within a minute; `None`: nothing is taken for being idle.
+    /// What is promised, as it is written in rules; `None`: nothing is taken for being idle.
+    pub promise: Option<String>,
+    /// The share of its footprint that may come back within a minute, where that is what is promised.
     pub promise_share_per_min: Option<f64>,
     /// What it may hold, promise or not; `None`: any amount.
     pub memory_bytes: Option<u64>,
@@ -102,6 +107,9 @@ pub struct GroupStatus {
     pub age_file_ms: u64,
     /// How the promise stands.
     pub standing: Standing,
+    /// Whether it is stopped, as the host is short of memory and its rule says so.
+    #[serde(default)]
+    pub is_frozen: bool,
     /// What keeps the group from giving more; `None`: there is no more.
     pub why_not_more: Option<WhyNotMore>,
 }

@@ -6,14 +6,14 @@
 use std::io;
 
 use super::worker::Worker;
-use crate::cgroup::{GroupReader, ReclaimError, reclaim_from};
+use crate::cgroup::{Amount, GroupReader, ReclaimError, reclaim_from};
 use crate::process::thread_cpu_ns;
 
 /// What became of a request.
 #[derive(Debug)]
-pub struct Amount {
+pub struct Freed {
     /// The bytes that it freed.
-    pub freed: Result<u64, ReclaimError>,
+    pub bytes: Result<u64, ReclaimError>,
     /// Processor time of that, nanoseconds.
     pub cpu_ns: u64,
 }
@@ -21,7 +21,7 @@ pub struct Amount {
 /// The thread; at most one request is outstanding.
 #[derive(Debug)]
 pub struct ByAmount {
-    worker: Worker<(GroupReader, u64), Amount>,
+    worker: Worker<(GroupReader, Amount), Freed>,
 }
 
 impl ByAmount {
@@ -33,14 +33,14 @@ impl ByAmount {
         let worker = Worker::start(
             "strata-amount",
             1,
-            |(group, bytes): (GroupReader, u64), stop| {
+            |(group, amount): (GroupReader, Amount), stop| {
                 let before_ns = thread_cpu_ns();
-                let freed = match stop.is_set() {
+                let bytes = match stop.is_set() {
                     true => Ok(0),
-                    false => reclaim_from(&group, bytes),
+                    false => reclaim_from(&group, amount),
                 };
-                Amount {
-                    freed,
+                Freed {
+                    bytes,
                     cpu_ns: thread_cpu_ns() - before_ns,
                 }
             },
@@ -48,13 +48,13 @@ impl ByAmount {
         Ok(ByAmount { worker })
     }
 
-    /// Asks for `bytes` of a group; false if the last request has not been answered and polled yet.
-    pub fn try_submit(&mut self, group: &GroupReader, bytes: u64) -> bool {
-        self.worker.try_submit((group.clone(), bytes)).is_ok()
+    /// Asks for an amount of a group; false if the last request has not been answered and polled yet.
+    pub fn try_submit(&mut self, group: &GroupReader, amount: Amount) -> bool {
+        self.worker.try_submit((group.clone(), amount)).is_ok()
     }
 
     /// What became of the last request, if it is done.
-    pub fn poll(&mut self) -> Option<Amount> {
+    pub fn poll(&mut self) -> Option<Freed> {
         self.worker.poll()
     }
 }

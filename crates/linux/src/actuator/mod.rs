@@ -43,7 +43,7 @@ mod worker;
 
 pub use advise::PageoutError;
 pub use bring_back::{Allowance, bring_back};
-pub use by_amount::{Amount, ByAmount};
+pub use by_amount::{ByAmount, Freed};
 pub use cache::{CacheDone, CacheOutcome, CacheRequest, CacheThread, CacheTotals, Which};
 pub use clear::{ClearRequest, ClearThread};
 pub use groups_cache::{GroupCache, GroupsCacheDone, GroupsCacheRequest, GroupsCacheThread};

@@ -32,7 +32,7 @@
 //!   reclaim or kill in the program's own allocations. `memory.max` never.
 //! - C2: the limit of an attached group is never raised above what it was, nor any limit above what
 //!   somebody else sets meanwhile, so that putting it back can't squeeze anybody.
-//! - C3: nobody is killed or moved out of a group.
+//! - C3: nobody is moved out of a group, nor killed but by `kill`, which only a rule asks for.
 //! - C4: (v1) with the OOM killer off, a system call that can't be charged fails with ENOMEM instead
 //!   of waiting (only page faults wait), so relief has to come quickly.
 //! - C5: what is put back at the end is put over values of ours only (see `written`).
@@ -40,8 +40,10 @@
 mod around;
 mod error;
 mod file;
+mod freeze;
 mod identity;
 mod ids;
+mod kill;
 mod limit;
 mod line;
 mod line_v2;
@@ -64,16 +66,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub use error::{CgroupError, FoundLimit, Occupant, ReclaimError};
 pub use file::MemoryLimit;
 use file::{ControlFile, UNLIMITED, keyed_number, limit_file, lock, parse_number, read_text};
+pub use freeze::{Freezer, HaltError, thaw};
 pub use identity::GroupMark;
 use identity::Place;
 pub(crate) use ids::names_by_id;
+pub use kill::kill;
 use line_v2::HighLine;
 use mounts::{Mount, not_a_group, resolve};
 pub use place::{may_be_ours, remove_group};
 pub use processes::is_inhabited;
 use processes::{is_all_below, processes_below};
 pub use reader::GroupReader;
-pub use reclaim::{is_reclaimed_by_amount, reclaim_from};
+pub use reclaim::{Amount, is_reclaimed_by_amount, reclaim_from};
 pub use stats::FileStats;
 pub use strata_control::limit::Line;
 pub use watch::{OomEvents, OomWatch, UsageWatch};

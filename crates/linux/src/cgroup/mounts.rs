@@ -100,6 +100,40 @@ impl Mount {
     }
 }
 
+/// The group of the v1 freezer that a process is in; `None` where that is the root, or out of sight.
+pub(super) fn freezer_group_of(pid: i32) -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+    freezer_group(&mounts, &groups)
+}
+
+fn freezer_group(mountinfo: &str, cgroup: &str) -> Option<PathBuf> {
+    let group = cgroup.lines().find_map(|line| {
+        let (_, rest) = line.split_once(':')?;
+        let (controllers, path) = rest.split_once(':')?;
+        let is_it = controllers.split(',').any(|name| name == "freezer");
+        is_it.then(|| PathBuf::from(path))
+    })?;
+    let mut mounts = mountinfo.lines().filter_map(|line| {
+        let (before, after) = line.split_once(" - ")?;
+        let mut fields = before.split(' ');
+        let root = unescape(fields.nth(3)?);
+        let point = unescape(fields.next()?);
+        let mut fields = after.split(' ');
+        let is_v1 = fields.next()? == "cgroup";
+        let is_it = fields.nth(1)?.split(',').any(|option| option == "freezer");
+        let version = Version::V1;
+        (is_v1 && is_it).then_some(Mount {
+            version,
+            point,
+            root,
+        })
+    });
+    let mount = mounts.next()?;
+    let directory = mount.directory_of(&group)?;
+    (directory != mount.point).then_some(directory)
+}
+
 /// The threaded domain of a threaded group, which its memory is charged to; any other group itself.
 fn domain_of(group: &Path) -> &Path {
     let is_threaded = |group: &Path| {
@@ -210,6 +244,19 @@ mod tests {
             mount.directory_of(&group.expect("in the list")),
             Some(PathBuf::from("/sys/fs/cgroup/memory/a/b"))
         );
+    }
+
+    #[test]
+    fn the_group_of_the_freezer_is_that_of_the_process_and_never_the_root() {
+        let mounts = HYBRID.replace("cgroup cgroup rw,pids", "cgroup cgroup rw,freezer");
+        let of = |cgroup: &str| freezer_group(&mounts, cgroup);
+        assert_eq!(
+            of("9:memory:/a\n4:freezer:/b/c\n0::/\n"),
+            Some(PathBuf::from("/sys/fs/cgroup/pids/b/c"))
+        );
+        assert_eq!(of("9:memory:/a\n4:freezer:/\n"), None);
+        assert_eq!(of("9:memory:/a\n"), None);
+        assert_eq!(freezer_group(HYBRID, "4:freezer:/b\n"), None);
     }
 
     #[test]

@@ -62,15 +62,48 @@ pub fn is_reclaimed_by_amount(group: &GroupReader) -> bool {
     group.path().join(RECLAIM_FILE).exists() && !has_child(group.path())
 }
 
-/// Has the kernel reclaim `bytes` of a group now, in this thread; returns the bytes it freed, which may be less.
+/// What the kernel is asked to reclaim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Amount {
+    /// So much.
+    pub bytes: u64,
+    /// How anonymous memory is weighed against files, 0 to 200; `None`: as the group has it.
+    pub swappiness: Option<u8>,
+}
+
+impl Amount {
+    /// The request, with the word that newer kernels (6.11) know, and what an older one is asked instead: nothing where no
+    /// anonymous memory may go.
+    fn words(self) -> (String, Option<String>) {
+        let bytes = self.bytes.to_string();
+        match self.swappiness {
+            None => (bytes, None),
+            Some(swappiness) => {
+                let with = format!("{bytes} swappiness={swappiness}");
+                (with, (swappiness > 0).then_some(bytes))
+            }
+        }
+    }
+}
+
+/// Has the kernel reclaim an amount of a group now, in this thread; returns the bytes it freed, which may be less. A kernel
+/// that can't be told the swappiness goes by its own, unless that is to be 0: then it is not asked.
 ///
 /// # Errors
 /// [`ReclaimError::NothingReclaimable`]: back off. Or the group failed, as on v1, which has no such file.
-pub fn reclaim_from(group: &GroupReader, bytes: u64) -> Result<u64, ReclaimError> {
+pub fn reclaim_from(group: &GroupReader, amount: Amount) -> Result<u64, ReclaimError> {
     let file = group.path().join(RECLAIM_FILE);
+    let bytes = amount.bytes;
     let before = group.usage_bytes().unwrap_or(0);
     let control = ControlFile::open_write(file.clone())?;
-    let result = control.write(&bytes.to_string());
+    let (words, older) = amount.words();
+    let mut result = control.write(&words);
+    if amount.swappiness.is_some() && errno_of(&result) == Some(libc::EINVAL) {
+        let Some(words) = older else {
+            return Err(ReclaimError::NothingReclaimable(group.path().to_owned()));
+        };
+        result = control.write(&words);
+    }
     let freed = before.saturating_sub(group.usage_bytes().unwrap_or(before));
     outcome_v2(&result, group.path(), &file, bytes, freed)
 }
@@ -290,4 +323,22 @@ fn errno_of(result: &io::Result<()>) -> Option<i32> {
         .as_ref()
         .err()
         .map(|error| error.raw_os_error().unwrap_or(libc::EIO))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_older_kernel_is_asked_without_the_word_but_never_for_anonymous_memory_that_is_to_stay() {
+        let words = |swappiness| {
+            let bytes = 4096;
+            Amount { bytes, swappiness }.words()
+        };
+        let text = |text: &str| text.to_owned();
+        assert_eq!(words(None), (text("4096"), None));
+        let older = Some(text("4096"));
+        assert_eq!(words(Some(60)), (text("4096 swappiness=60"), older));
+        assert_eq!(words(Some(0)), (text("4096 swappiness=0"), None));
+    }
 }

@@ -22,6 +22,7 @@
 mod cost;
 mod file;
 mod header;
+mod read_latency;
 mod record;
 mod spec;
 mod status;
@@ -36,12 +37,13 @@ use std::time::Duration;
 pub use cost::memory_of_swapped;
 pub use file::remove_stale;
 use header::FirstPage;
+pub use read_latency::measure_read;
 pub use record::{Backing, SwapRecord};
 pub use spec::{SWAP_MIN_BYTES, SwapSpec, SwapSpecError};
 pub(crate) use status::unescape;
 pub use status::{
-    SwapArea, available_memory_bytes, free_swap_bytes, is_swap_below, known_free_swap_bytes,
-    swap_areas, total_swap_bytes,
+    SwapArea, available_memory_bytes, free_swap_bytes, is_on_disk, is_swap_below,
+    known_free_swap_bytes, swap_areas, total_swap_bytes,
 };
 pub use zram::ZramStats;
 

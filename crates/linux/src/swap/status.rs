@@ -26,6 +26,16 @@ pub fn swap_areas() -> io::Result<Vec<SwapArea>> {
     Ok(parse_swaps(&fs::read_to_string("/proc/swaps")?))
 }
 
+/// Whether the page that goes to swap next goes to a disk: the area of the highest priority that has room is no compressed
+/// memory.
+pub fn is_on_disk(areas: &[SwapArea]) -> bool {
+    let with_room = areas
+        .iter()
+        .filter(|area| area.used_bytes < area.size_bytes);
+    let first = with_room.max_by_key(|area| area.priority);
+    first.is_some_and(|area| !is_zram(&area.path))
+}
+
 pub(super) fn is_zram(path: &Path) -> bool {
     zram_index(path).is_some()
 }

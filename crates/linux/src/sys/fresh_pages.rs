@@ -53,6 +53,43 @@ impl FreshPages {
         Ok(pages)
     }
 
+    /// Writes to half of each page what compresses badly, as pages of programs do.
+    pub(crate) fn scribble(&mut self) {
+        let mut word = 0x9E37_79B9_7F4A_7C15_u64;
+        for page in 0..self.nr_pages {
+            for nth in 0..PAGE_BYTES as usize / 2 {
+                // Xorshift (Marsaglia, 2003).
+                word ^= word << 13;
+                word ^= word >> 7;
+                word ^= word << 17;
+                #[expect(unsafe_code, reason = "an address in the mapping")]
+                // SAFETY: the byte lies in the first half of a page of the mapping.
+                let byte = unsafe { self.base.add(page * PAGE_BYTES as usize + nth) };
+                #[expect(unsafe_code, reason = "a write to our own page")]
+                // SAFETY: the byte is mapped, writable and ours alone.
+                unsafe {
+                    byte.write_volatile(word as u8)
+                };
+            }
+        }
+    }
+
+    /// Reads from a page, which has the kernel bring it back where it is not there.
+    ///
+    /// # Panics
+    /// There is no such page.
+    pub(crate) fn touch(&self, page: usize) -> u8 {
+        assert!(page < self.nr_pages, "a page of the mapping");
+        #[expect(unsafe_code, reason = "an address in the mapping")]
+        // SAFETY: the page lies in the mapping.
+        let byte = unsafe { self.base.add(page * PAGE_BYTES as usize) };
+        #[expect(unsafe_code, reason = "the read that brings the page back")]
+        // SAFETY: the byte is mapped, readable and ours alone.
+        unsafe {
+            byte.read_volatile()
+        }
+    }
+
     /// Where the first pages are, at most all.
     pub(crate) fn addresses(&self, nr_pages: usize) -> Vec<u64> {
         let start = self.base.as_ptr().addr() as u64;

@@ -25,7 +25,7 @@ mod report;
 mod tests;
 
 pub use report::{Guarded, GuardedGroup, Moment};
-pub use strata_control::promise::{Promise, Standing};
+pub use strata_control::promise::{Promise, STALL_SHARE, Standing};
 
 use crate::cost::CostModel;
 use crate::simulate::{PROGRESS_REQUESTS, Progress};
@@ -33,7 +33,7 @@ use crate::workload::{PageId, Workload, ends_before};
 use memory::Memory;
 use report::Sums;
 use std::time::Duration;
-use strata_control::guard::{self, Member};
+use strata_control::guard::{self, Leaning, Member};
 use strata_control::promise::Keeper;
 use strata_lru::GroupId;
 use strata_lru::ages::Ledger;
@@ -225,6 +225,7 @@ impl Play {
             idle,
             went: strata_lru::ages::NrPages::default(),
             nr_pages_max: u64::MAX,
+            leaning: Leaning::default(),
         });
         let choice = guard::choose(&self.ledger, members, u64::MAX);
         for goes in &choice.goes {

@@ -22,6 +22,7 @@ fn setup() -> GuardSetup {
     let promise = Promise {
         share_per_min: 0.002,
         min_age: Duration::from_secs(60),
+        stall_share: STALL_SHARE,
     };
     GuardSetup {
         promise,

@@ -11,15 +11,19 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use serde::Deserialize;
-use strata_host::managed::{PatternError, Rule, Rules, Whom};
+use strata_host::managed::{PatternError, Promised, Rule, Rules, Whom};
 use strata_linux::process::launch::User;
 use strata_linux::swap::SwapSpec;
 use strata_linux::units::parse_size;
 use toml::Spanned;
 
-use super::{MIN_AGE, SHARE_PER_MIN, min_age_arg, promise_arg};
+use super::min_age_arg;
+use super::values::{promised_arg, swap_writes_arg, when_short_arg};
 use crate::cli::parse_percent;
 use crate::failure::UsageError;
+
+/// The kernel's bound.
+const SWAPPINESS_MAX: u8 = 200;
 
 /// Text with its place in the file.
 type Text = Spanned<String>;
@@ -39,6 +43,7 @@ pub(super) struct RulesFile {
 struct File {
     cpu: Option<Text>,
     swap: Option<Text>,
+    swap_writes: Option<Text>,
     history: Option<PathBuf>,
     #[serde(default)]
     exclude: Vec<Text>,
@@ -63,8 +68,12 @@ struct Entry {
     user: Option<Text>,
     promise: Option<Text>,
     min_age: Option<Text>,
+    stall: Option<Text>,
     memory: Option<Text>,
     low: Option<Text>,
+    when_short: Option<Text>,
+    priority: Option<i32>,
+    swappiness: Option<Spanned<u8>>,
 }
 
 /// What is wrong, and where.
@@ -120,8 +129,16 @@ fn parse(text: &str) -> Result<RulesFile, Wrong> {
     }
     let free = file.host.as_ref().map(|host| &host.free);
     rules.free_share = optional(free, parse_percent)?;
+    let writes = optional(file.swap_writes.as_ref(), swap_writes_arg)?;
+    rules.swap_writes = writes.unwrap_or_default();
     for entry in &file.rules {
         rules.rules.push(rule(entry)?);
+        if let (Some(when_short), None) = (&entry.as_ref().when_short, rules.free_share) {
+            return Err(Wrong {
+                at: when_short.span(),
+                why: "when_short needs [host] free, which says when memory is short".to_owned(),
+            });
+        }
     }
     if rules.rules.is_empty() {
         return Err(Wrong {
@@ -170,19 +187,41 @@ fn rule(entry: &Spanned<Entry>) -> Result<Rule, Wrong> {
     }
     let is_none = |text: &Text| text.as_ref() == "none";
     let promise = entry.promise.as_ref();
-    let promise_share_per_min = match promise {
+    let least = Rule::default();
+    let asked = match promise {
         Some(text) if is_none(text) => None,
         None if memory_bytes.is_some() => None,
-        None => Some(SHARE_PER_MIN),
-        Some(text) => Some(value(text, promise_arg)?),
+        None => least.promise,
+        Some(text) => Some(value(text, promised_arg)?),
     };
+    if let (Some(stall), Some(Promised::Slowdown(_))) = (&entry.stall, asked) {
+        return Err(Wrong {
+            at: stall.span(),
+            why: "stall and a promise of slowdown bound the same: the time that tasks wait for memory".to_owned(),
+        });
+    }
+    let swappiness = entry.swappiness.as_ref();
+    if let Some(number) = swappiness
+        && *number.as_ref() > SWAPPINESS_MAX
+    {
+        return Err(Wrong {
+            at: number.span(),
+            why: format!(
+                "swappiness is 0 (no anonymous memory) to {SWAPPINESS_MAX} (it goes first)"
+            ),
+        });
+    }
     let min_age = optional(entry.min_age.as_ref(), min_age_arg)?;
     Ok(Rule {
         whom,
-        promise_share_per_min,
-        min_age: min_age.map_or(MIN_AGE, Duration::from_millis),
+        promise: asked,
+        min_age: min_age.map_or(least.min_age, Duration::from_millis),
+        stall_share: optional(entry.stall.as_ref(), parse_percent)?.unwrap_or(least.stall_share),
         memory_bytes,
         low_bytes,
+        when_short: optional(entry.when_short.as_ref(), when_short_arg)?.unwrap_or_default(),
+        priority: entry.priority.unwrap_or(least.priority),
+        swappiness: swappiness.map(|number| *number.as_ref()),
     })
 }
 
@@ -197,6 +236,7 @@ fn user(name: &str) -> Result<u32, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use strata_host::managed::{SwapWriteBound, WhenShort};
 
     /// Why a text is refused, and at which part of it.
     fn refused(text: &str) -> (String, String) {
@@ -207,25 +247,32 @@ mod tests {
     #[test]
     fn rules_have_the_units_that_people_write() {
         let file = parse(
-            "cpu = '1%'\nswap = 'zram:1G'\nhistory = 'none'\nexclude = ['/a']\n\
-             [[rule]]\ncgroup = '/system.slice/*'\npromise = '1%/min'\nmin_age = '2m'\n\
+            "cpu = '1%'\nswap = 'zram:1G'\nswap_writes = '5M/s'\nhistory = 'none'\nexclude = ['/a']\n\
+             [[rule]]\ncgroup = '/system.slice/*'\npromise = '1%/min'\nmin_age = '2m'\nstall = '5%'\n\
              [[rule]]\nunit = 'db.service'\nmemory = '4G'\nlow = '1G'\n\
-             [[rule]]\nuser = 'root'\npromise = 'none'\n[[rule]]\n[host]\nfree = '5%'\n",
+             [[rule]]\nuser = 'root'\npromise = 'none'\n[[rule]]\npromise = 'slowdown 1%'\nwhen_short = 'freeze'\npriority = -5\nswappiness = 0\n[[rule]]\n[host]\nfree = '5%'\n",
         );
         let file = file.expect("rules");
         assert_eq!(file.cpu_share, Some(0.01));
         assert!(matches!(file.swap, Some(SwapSpec::Zram { .. })));
         assert_eq!(file.rules.free_share, Some(0.05));
+        let writes = SwapWriteBound::BytesPerSec(5 << 20);
+        assert_eq!(file.rules.swap_writes, writes);
         let rules = &file.rules.rules;
-        assert_eq!(rules[0].promise_share_per_min, Some(0.01));
+        assert_eq!(rules[0].promise, Some(Promised::ComesBack(0.01)));
+        assert_eq!(rules[0].stall_share, 0.05);
         assert_eq!(rules[0].min_age, Duration::from_secs(120));
         assert_eq!(rules[1].memory_bytes, Some(4 << 30));
         assert_eq!(rules[1].low_bytes, 1 << 30);
-        assert_eq!(rules[1].promise_share_per_min, None, "held, not promised");
+        assert_eq!(rules[1].promise, None, "held, not promised");
         assert_eq!(rules[2].whom, Whom::User(0));
-        assert_eq!(rules[2].promise_share_per_min, None);
+        assert_eq!(rules[2].promise, None);
         assert_eq!(rules[3].whom, Whom::Everybody);
-        assert_eq!(rules[3].promise_share_per_min, Some(SHARE_PER_MIN));
+        assert_eq!(rules[3].promise, Some(Promised::Slowdown(0.01)));
+        assert_eq!(rules[3].when_short, WhenShort::Freeze);
+        assert_eq!(rules[3].priority, -5);
+        assert_eq!(rules[3].swappiness, Some(0));
+        assert_eq!(rules[4], Rule::default());
     }
 
     #[test]
@@ -239,6 +286,11 @@ mod tests {
             ("[[rule]]\nmemory = '1X'", "suffix", "'1X'"),
             ("[[rule]]\nmemory = 5", "invalid type", "5"),
             ("[[rule]]\npromise = '3'", "a promise is", "'3'"),
+            (
+                "[[rule]]\npromise = 'slowdown 1%'\nstall = '2%'",
+                "bound the same",
+                "'2%'",
+            ),
             ("[[rule]]\nmin_age = '1s'", "at least 5 s", "'1s'"),
             ("[[rule]]\ncgroup = 'a['", "invalid pattern", "'a['"),
             (
@@ -248,6 +300,17 @@ mod tests {
             ),
             ("[[rule]]\nmemory = '1G'\nlow = '2G'", "low is more", "'2G'"),
             ("cpu = '200%'\n[[rule]]", "a percentage", "'200%'"),
+            (
+                "[[rule]]\nwhen_short = 'stop'\n[host]\nfree = '5%'",
+                "slow, freeze or kill",
+                "'stop'",
+            ),
+            (
+                "[[rule]]\nwhen_short = 'kill'",
+                "needs [host] free",
+                "'kill'",
+            ),
+            ("swap_writes = '5M'\n[[rule]]", "for example 10M/s", "'5M'"),
             ("swap = 'tape'\n[[rule]]", "the kind is unknown", "'tape'"),
             (
                 "[[rule]]\nunit = 'a'\nuser = 'root'",

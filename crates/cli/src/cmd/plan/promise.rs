@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use strata_linux::units::Bytes;
-use strata_sim::guarded::{GuardSetup, Guarded, GuardedGroup, Promise, guarded};
+use strata_sim::guarded::{GuardSetup, Guarded, GuardedGroup, Promise, STALL_SHARE, guarded};
 use strata_sim::{CostModel, Ratio, Workload};
 use strata_trace::recording::RecordingInfo;
 
@@ -50,6 +50,7 @@ impl PromiseArgs {
         self.promise.map(|share_per_min| Promise {
             share_per_min,
             min_age: Duration::from_millis(self.min_age),
+            stall_share: STALL_SHARE,
         })
     }
 }

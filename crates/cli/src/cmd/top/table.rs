@@ -7,7 +7,9 @@
 
 use strata_host::observe::files::FilesReport;
 use strata_host::observe::ledger::KindBytes;
-use strata_host::observe::overview::{AGE_STARTS_S, AgesView, Snapshot, TargetView, WINDOWS_S};
+use strata_host::observe::overview::{
+    AGE_STARTS_S, AgesView, GuardView, Snapshot, TargetView, WINDOWS_S,
+};
 
 use super::screen::mapping_name;
 use super::text::{self, UNKNOWN, size_or_unknown};
@@ -89,9 +91,13 @@ fn targets(rows: &[&TargetView]) -> String {
         "COLD>60s", "SWAP", "RFLT/s", "BUDGET", "KEPT",
     ];
     let titles = titles.map(str::to_owned).into_iter();
+    // Where a guard runs, what it has done.
+    let is_guarded = rows.iter().any(|target| target.guard.is_some());
+    let of_guard = ["GIVEN", "AWAY", "BACK/min"].map(str::to_owned);
     let head: Vec<String> = titles
         .chain(WINDOWS_S.map(|seconds| format!("{seconds}s")))
         .chain([idle_title(rows)])
+        .chain(of_guard.into_iter().filter(|_| is_guarded))
         .chain(["USER", "NAME", "TARGET  COMMAND"].map(str::to_owned))
         .collect();
     let body = rows.iter().map(|target| {
@@ -122,6 +128,13 @@ fn targets(rows: &[&TargetView]) -> String {
         let window = |index: usize| ages.and_then(|ages| ages.windows[index].bytes());
         cells.extend((0..WINDOWS_S.len()).map(|index| size_or_unknown(window(index))));
         cells.push(size_or_unknown(ages.and_then(|ages| ages.idle_bytes)));
+        if is_guarded {
+            let of =
+                |bytes: fn(&GuardView) -> u64| size_or_unknown(target.guard.as_ref().map(bytes));
+            cells.push(of(|guard| guard.taken_bytes));
+            cells.push(of(|guard| guard.away_bytes));
+            cells.push(of(|guard| guard.came_back_per_min_bytes));
+        }
         let who = &target.who;
         cells.push(cell(who.user.as_deref()));
         cells.push(cell(who.short_name().as_deref()));
@@ -280,6 +293,33 @@ mod tests {
         assert_eq!(nr_printed(&two), 5 + 3);
         assert!(two.contains("1 a: the 5 largest of 150 mappings"), "{two}");
         assert!(two.contains("2 b: by mapping"), "{two}");
+    }
+
+    #[test]
+    fn what_a_guard_has_done_stands_beside_its_groups_where_one_runs() {
+        let cell = |text: &str, line: usize, title: &str| {
+            let lines: Vec<Vec<&str>> = text
+                .lines()
+                .take(3)
+                .map(|line| line.split_whitespace().collect())
+                .collect();
+            let column = lines[0].iter().position(|head| *head == title)?;
+            lines[line].get(column).map(|cell| (*cell).to_owned())
+        };
+        let mut targets = [target("/a", 1), target("/b", 1)];
+        let text = printed(&targets);
+        assert_eq!(cell(&text, 1, "AWAY"), None, "{text}");
+        targets[0].guard = Some(GuardView {
+            taken_bytes: 96 << 20,
+            away_bytes: 64 << 20,
+            came_back_per_min_bytes: 340 << 10,
+            allowed_per_min_bytes: 1 << 20,
+        });
+        let text = printed(&targets);
+        let told = |line| ["GIVEN", "AWAY", "BACK/min"].map(|title| cell(&text, line, title));
+        let some = |cells: [&str; 3]| cells.map(|cell| Some(cell.to_owned()));
+        assert_eq!(told(1), some(["96M", "64M", "340K"]), "{text}");
+        assert_eq!(told(2), some(["-", "-", "-"]), "{text}");
     }
 
     #[test]

@@ -22,6 +22,7 @@ pub(super) fn status(cpu_ns: u64, groups: &[(&str, u64, u64)]) -> Status {
     let group = |(path, taken, came_back): &(&str, u64, u64)| GroupStatus {
         group: (*path).to_owned(),
         name: None,
+        promise: Some("0.2%/min".to_owned()),
         promise_share_per_min: Some(0.002),
         memory_bytes: None,
         resident_bytes: 1000,
@@ -43,6 +44,7 @@ pub(super) fn status(cpu_ns: u64, groups: &[(&str, u64, u64)]) -> Status {
         age_anon_ms: 60_000,
         age_file_ms: 60_000,
         standing: Standing::Kept,
+        is_frozen: false,
         why_not_more: None,
     };
     let min_age = Duration::from_secs(60);

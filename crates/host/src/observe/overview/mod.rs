@@ -5,6 +5,7 @@
 //!   watch_everybody      (of all groups) walks of everybody, within a share of a processor
 //!   open(Chosen)         these, walked from the first look on
 //!   look                 counters of all, a walk of each that is watched -> Snapshot
+//!   guarded              what a guard that runs says of groups
 //!   cache                (thread) censuses of the page cache of all cgroups, by file of those that are watched
 //! ```
 //!
@@ -22,11 +23,12 @@
 mod cache;
 mod everybody;
 mod figures;
+mod guarded;
 mod snapshot;
 
 pub use snapshot::{
-    AGE_STARTS_S, AgesView, Budget, HostView, IDLE_AFTER_S, MAPPINGS_MAX, MappingView, NR_AGES,
-    Snapshot, TargetKind, TargetView, WINDOWS_S, WhoView, WindowView,
+    AGE_STARTS_S, AgesView, Budget, GuardView, HostView, IDLE_AFTER_S, MAPPINGS_MAX, MappingView,
+    NR_AGES, Snapshot, TargetKind, TargetView, WINDOWS_S, WhoView, WindowView,
 };
 
 use super::cache::CacheReport;
@@ -253,6 +255,7 @@ impl Target {
             budget: figures.budget,
             ages,
             cache: None,
+            guard: None,
             files: self.files.clone(),
         };
         if self.is_watched {
@@ -467,6 +470,7 @@ impl Overview {
         }
         self.look_at_cache(&mut snapshot);
         self.look_at_everybody(&mut snapshot);
+        let guarded = guarded::of_running();
         for (name, target) in &mut self.targets {
             let Some(mut view) = target.look(name, self.idle_after, &mut snapshot) else {
                 continue;
@@ -474,6 +478,7 @@ impl Overview {
             if target.kind == TargetKind::Cgroup {
                 let group = target.group.as_ref().map(GroupReader::name);
                 view.cache = group.and_then(|group| self.caches.get(group)).cloned();
+                view.guard = group.and_then(|group| guarded.get(group)).copied();
             }
             snapshot.targets.push(view);
         }

@@ -167,6 +167,9 @@ pub struct TargetView {
     pub ages: Option<AgesView>,
     /// Page cache of files by when it was last read, of a cgroup; `None` until a census has ended.
     pub cache: Option<CacheReport>,
+    /// What the guard that runs says of the cgroup; `None`, and not told, where none looks after it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub guard: Option<GuardView>,
     /// Page cache by file, of a cgroup that is watched; `None` until a census has ended.
     #[serde(serialize_with = "as_report")]
     pub files: Option<Arc<FilesReport>>,
@@ -194,9 +197,23 @@ impl TargetView {
             budget: None,
             ages: None,
             cache: None,
+            guard: None,
             files: None,
         }
     }
+}
+
+/// What a guard has done with a cgroup, as of its last walk. Sizes in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct GuardView {
+    /// Given back in all.
+    pub taken_bytes: u64,
+    /// Part of that which has not come back.
+    pub away_bytes: u64,
+    /// Came back within the last minute.
+    pub came_back_per_min_bytes: u64,
+    /// What may come back within a minute.
+    pub allowed_per_min_bytes: u64,
 }
 
 /// A limit and what is charged against it.

@@ -38,6 +38,10 @@ enum Column {
     Swap,
     Budget,
     Kept,
+    /// What a guard took and has not come back.
+    Away,
+    /// What of it came back within a minute.
+    Back,
 }
 
 impl Column {
@@ -68,6 +72,8 @@ impl Column {
             Column::Swap => "SWAP".to_owned(),
             Column::Budget => "BUDGET".to_owned(),
             Column::Kept => "KEPT".to_owned(),
+            Column::Away => "AWAY".to_owned(),
+            Column::Back => "BACK".to_owned(),
         }
     }
 }
@@ -138,9 +144,22 @@ fn of_view(view: View) -> (Vec<Column>, Vec<Column>) {
     }
 }
 
+/// Whether a guard looks after anybody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Guarded {
+    Somebody,
+    Nobody,
+}
+
 /// The columns behind the name that fit, and what is left for the name.
-fn columns(width: u16, view: View) -> (Vec<Column>, u16) {
-    let (mut columns, dropped) = of_view(view);
+fn columns(width: u16, view: View, guarded: Guarded) -> (Vec<Column>, u16) {
+    let (mut columns, mut dropped) = of_view(view);
+    if guarded == Guarded::Somebody {
+        // What a guard does is why its groups are looked at: of the rest only the size is needed more.
+        columns.extend([Column::Away, Column::Back]);
+        let before_size = dropped.len() - 1;
+        dropped.splice(before_size..before_size, [Column::Back, Column::Away]);
+    }
     let name = |columns: &[Column]| {
         let taken: u16 = columns.iter().map(|column| column.columns() + 1).sum();
         width.saturating_sub(taken)
@@ -176,7 +195,12 @@ fn height(target: &TargetView, view: View) -> u16 {
 /// Draws the list between two lines.
 pub(super) fn draw(canvas: &mut Canvas<'_>, screen: &Screen, top: u16, bottom: u16) {
     let view = screen.view();
-    let (columns, name_columns) = columns(canvas.area().width, view);
+    let mut targets = screen.snapshot.targets.iter();
+    let guarded = match targets.any(|target| target.guard.is_some()) {
+        true => Guarded::Somebody,
+        false => Guarded::Nobody,
+    };
+    let (columns, name_columns) = columns(canvas.area().width, view, guarded);
     host(canvas, screen, top);
     let top = top + 1;
     head(canvas, &columns, name_columns, top);
@@ -254,6 +278,9 @@ fn head(canvas: &mut Canvas<'_>, columns: &[Column], name_columns: u16, y: u16) 
             }
             _ => x,
         };
+        if *column == Column::Away {
+            canvas.put(x, y, 11, "by a guard", faint());
+        }
         if *column == Column::Window(0) {
             canvas.put(x + 1, y, 17, "used in the last", faint());
         }
@@ -349,6 +376,14 @@ fn target(
                     y,
                 );
             }
+            Column::Away => {
+                let away = target.guard.map(|guard| guard.away_bytes);
+                size(canvas, away, x, y);
+            }
+            Column::Back => {
+                let back = target.guard.map(|guard| guard.came_back_per_min_bytes);
+                size(canvas, back, x, y);
+            }
             Column::Refaults => number(canvas, &text::rate(target.refaults_per_s), x, y, width),
         }
         x += width + 1;
@@ -419,14 +454,28 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
+    fn what_a_guard_has_done_goes_after_all_others_but_the_size() {
+        for width in [40, 80, 200] {
+            for view in [View::Ages, View::Kinds] {
+                let (all, _) = columns(width, view, Guarded::Somebody);
+                let has = |column| all.contains(&column);
+                assert!(has(Column::Away) && has(Column::Back), "{width} {view:?}");
+                let (all, _) = columns(width, view, Guarded::Nobody);
+                let has = |column| all.contains(&column);
+                assert!(!has(Column::Away) && !has(Column::Back), "{width} {view:?}");
+            }
+        }
+    }
+
+    #[test]
     fn at_80_columns_nothing_is_missing_and_wider_screens_get_wider_bars() {
-        let (all, name) = columns(80, View::Ages);
+        let (all, name) = columns(80, View::Ages, Guarded::Nobody);
         assert_eq!((all.len(), name), (9, 15));
-        let (all, name) = columns(80, View::Kinds);
+        let (all, name) = columns(80, View::Kinds, Guarded::Nobody);
         assert_eq!((all.len(), name), (10, 19));
-        assert_eq!(columns(100, View::Kinds).0.len(), 14);
+        assert_eq!(columns(100, View::Kinds, Guarded::Nobody).0.len(), 14);
         let bars = |width| {
-            let (columns, _) = columns(width, View::Ages);
+            let (columns, _) = columns(width, View::Ages, Guarded::Nobody);
             columns.iter().find_map(|column| match column {
                 Column::Ages { bar_columns } => Some(*bar_columns),
                 _ => None,
@@ -440,8 +489,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn columns_never_take_more_than_there_is(width in 0u16..400, view in prop::sample::select(vec![View::Ages, View::Kinds])) {
-            let (columns, name) = columns(width, view);
+        fn columns_never_take_more_than_there_is(
+            width in 0u16..400,
+            view in prop::sample::select(vec![View::Ages, View::Kinds]),
+            guarded in prop::sample::select(vec![Guarded::Somebody, Guarded::Nobody]),
+        ) {
+            let (columns, name) = columns(width, view, guarded);
             let taken: u16 = columns.iter().map(|column| column.columns() + 1).sum();
             prop_assert!(taken + name <= width.max(taken));
             prop_assert!(columns.is_empty() || name >= NAME_COLUMNS_MIN);

@@ -2,6 +2,7 @@
 //!
 //! `STRATA_BLESS=1 cargo test -p strata top::` writes the screens anew; their diff is part of the change.
 
+mod guarded;
 mod robust;
 mod views;
 
@@ -98,6 +99,7 @@ fn target(name: &str, resident_mib: u64, ages: Option<AgesView>) -> TargetView {
         budget: None,
         ages,
         cache: Some(views::cache(resident_mib)),
+        guard: None,
         files: None,
     }
 }

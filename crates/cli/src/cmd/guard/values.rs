@@ -1,0 +1,73 @@
+//! Values of a guard as people write them, on the command line and in its rules.
+//!
+//! **Owns** their units and what is said of wrong ones. **Does not own** keys (`rules_file`) and options, nor what
+//! they mean (`strata_host::managed`).
+
+use strata_host::managed::{Promised, SwapWriteBound, WhenShort};
+use strata_linux::units::parse_size;
+
+use super::promise_arg;
+use crate::cli::{parse_percent, refuse_option};
+
+/// Less a second than this would take hours for anything: 64 KiB.
+const WRITES_BYTES_MIN: u64 = 64 << 10;
+
+/// Reads what is promised: `0.2%/min`, or `slowdown 1%`.
+pub(super) fn promised_arg(text: &str) -> Result<Promised, String> {
+    match text.strip_prefix("slowdown ") {
+        None => promise_arg(text).map(Promised::ComesBack).map_err(|why| {
+            format!("{why}; or the share of time that may be lost, for example 'slowdown 1%'")
+        }),
+        Some(share) => parse_percent(share.trim_start())
+            .map(Promised::Slowdown)
+            .map_err(|why| format!("a slowdown is {why}")),
+    }
+}
+
+/// Reads how much may be written to swap a second: `10M/s`, or `none`.
+pub(super) fn swap_writes_arg(text: &str) -> Result<SwapWriteBound, String> {
+    refuse_option(text)?;
+    if text == "none" {
+        return Ok(SwapWriteBound::Unbounded);
+    }
+    let bytes = text.strip_suffix("/s").map(parse_size);
+    match bytes.and_then(Result::ok) {
+        Some(bytes) if bytes >= WRITES_BYTES_MIN => Ok(SwapWriteBound::BytesPerSec(bytes)),
+        Some(_) => Err("it must be at least 64K/s, or none for any amount".to_owned()),
+        None => Err("it is a size a second, for example 10M/s, or none for any amount".to_owned()),
+    }
+}
+
+/// Reads what may be done with a group where the host stays short of memory.
+pub(super) fn when_short_arg(text: &str) -> Result<WhenShort, String> {
+    match text {
+        "slow" => Ok(WhenShort::Slow),
+        "freeze" => Ok(WhenShort::Freeze),
+        "kill" => Ok(WhenShort::Kill),
+        _ => Err("when_short is slow, freeze or kill".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_promise_is_what_comes_back_or_the_time_that_is_lost() {
+        assert_eq!(promised_arg("0.2%/min"), Ok(Promised::ComesBack(0.002)));
+        assert_eq!(promised_arg("slowdown 1%"), Ok(Promised::Slowdown(0.01)));
+        for wrong in ["slowdown", "slowdown 1", "slowdown 0%", "1%", "--cpu"] {
+            assert!(promised_arg(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn writes_to_swap_are_a_size_a_second_or_any_amount() {
+        let bound = |bytes| Ok(SwapWriteBound::BytesPerSec(bytes));
+        assert_eq!(swap_writes_arg("10M/s"), bound(10 << 20));
+        assert_eq!(swap_writes_arg("none"), Ok(SwapWriteBound::Unbounded));
+        for wrong in ["10M", "0/s", "1K/s", "/s", "--cpu"] {
+            assert!(swap_writes_arg(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! `strata guard` within bounds of time and of writes to swap.
+
+use crate::guard::{ACTING, Idler, MIB, bytes, end, guard, of, wait_for};
+use crate::support;
+
+use std::time::Instant;
+
+use serde_json::Value;
+
+use strata_linux::swap::swap_areas;
+use support::leaks::Guard;
+use support::live::{Live, memory_mount};
+
+#[test]
+fn no_more_is_written_to_swap_a_second_than_may_be_and_that_is_told() {
+    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    const RATE: u64 = 2 * MIB;
+    let _guard = Guard::new();
+    let idler = Idler::start("rate");
+    let name = idler.name();
+    let live = Live::start(&guard(&ACTING).args(["--swap-writes", "2M/s"]));
+    let has_begun = |status: &Value| bytes(of(status, &name), "taken_bytes") > 0;
+    let first = wait_for(&live, "something to go", has_begun);
+    let begun = Instant::now();
+    let first_bytes = bytes(of(&first, &name), "taken_bytes");
+    let mut was_told = false;
+    let last = wait_for(&live, "more to go", |status| {
+        let group = of(status, &name);
+        was_told |= group["why_not_more"] == "swap_writes";
+        bytes(group, "taken_bytes") >= 20 * MIB
+    });
+    let went_bytes = bytes(of(&last, &name), "taken_bytes") - first_bytes;
+    let allowed_s = went_bytes.saturating_sub(2 * RATE) / RATE;
+    let passed = begun.elapsed();
+    assert!(passed.as_secs() >= allowed_s, "{passed:?}: {last:#}");
+    assert!(was_told, "{last:#}");
+    end(live);
+    idler.end();
+}
+
+#[test]
+fn a_promise_by_time_is_kept_by_what_a_read_from_swap_takes() {
+    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    let _guard = Guard::new();
+    let idler = Idler::start("time");
+    let name = idler.name();
+    let promise = ["--promise", "slowdown 5%", "--swap", "zram:1G", "--release"];
+    let live = Live::start(&guard(&promise));
+    let last = wait_for(&live, "what is idle to go", |status| {
+        bytes(of(status, &name), "away_bytes") > 48 * MIB
+    });
+    assert_eq!(of(&last, &name)["promise"], "slowdown 5%", "{last:#}");
+    end(live);
+    idler.end();
+}
+
+#[test]
+fn a_promise_by_time_that_nobody_can_judge_is_refused_with_what_is_missing() {
+    needs!("cap_bpf", "memory_cgroup");
+    let is_told = memory_mount().is_none_or(|(_, is_v1)| !is_v1);
+    if is_told || !swap_areas().expect("read").is_empty() {
+        skip!("there is swap, or the kernel tells how long groups wait");
+    }
+    let _guard = Guard::new();
+    let said = guard(&["--promise", "slowdown 1%"]).finish();
+    assert_eq!(said.code(), Some(2), "{}", said.stderr);
+    assert!(said.stderr.contains("is there swap?"), "{}", said.stderr);
+}

@@ -1,0 +1,318 @@
+//! What is done with whole groups where a host stays short of memory after all that is idle went.
+//!
+//! ```text
+//!   short for 5 s in a row, and nothing idle is left  -> one group is frozen: of the lowest priority, the one that was
+//!                                                        idle longest; what it holds can go then
+//!   as much, and nobody is left to freeze             -> one group is killed: of the lowest priority, the largest;
+//!                                                        one in 10 s at most
+//!   twice what is to be free for 10 s in a row        -> all that were frozen go on
+//! ```
+//!
+//! Each step starts the 5 s anew: what it frees is seen before the next.
+//!
+//! **Owns** that decision. **Does not own** what counts as short, who may be frozen, nor how (the host).
+//!
+//! **Invariants**
+//! - I1: nobody is frozen or killed whose rule does not say so.
+//! - I2: one group at a time.
+//! - I3: the same looks give the same decisions.
+
+use std::cmp::Reverse;
+use std::time::Duration;
+use strata_lru::GroupId;
+
+/// Short for so long in a row: what is reclaimed shows by then.
+const SHORT_FOR: Duration = Duration::from_secs(5);
+/// Twice as much as is to be free, for so long in a row: what goes on does not make the host short at once.
+const AMPLE_FOR: Duration = Duration::from_secs(10);
+/// From one end of a group to the next: what it held is free by then.
+const KILL_EVERY: Duration = Duration::from_secs(10);
+
+/// What may be done with a group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WhenShort {
+    /// Nothing: it waits for the kernel's reclaim.
+    #[default]
+    Slow,
+    /// It is stopped, until there is memory again.
+    Freeze,
+    /// It is ended.
+    Kill,
+}
+
+/// The host at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// On a clock that does not go back.
+    pub at: Duration,
+    /// What is available.
+    pub available_bytes: u64,
+    /// What is to be.
+    pub wanted_bytes: u64,
+    /// Whether nothing idle is left to take.
+    pub is_exhausted: bool,
+}
+
+/// A group of the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exposed {
+    /// Who it is.
+    pub group: GroupId,
+    /// What may be done with it.
+    pub when_short: WhenShort,
+    /// Those of a higher one survive longer.
+    pub priority: i32,
+    /// How much of it was used lately.
+    pub used_lately_bytes: u64,
+    /// What it holds.
+    pub resident_bytes: u64,
+    /// Whether it is frozen.
+    pub is_frozen: bool,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// This one stops.
+    Freeze(GroupId),
+    /// All that were stopped go on.
+    ThawAll,
+    /// This one ends.
+    Kill(GroupId),
+}
+
+/// See the module.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LastResort {
+    short_since: Option<Duration>,
+    ample_since: Option<Duration>,
+    killed_at: Option<Duration>,
+}
+
+impl LastResort {
+    /// What is to be done now; to be asked about once a second.
+    pub fn look(&mut self, now: Moment, groups: &[Exposed]) -> Option<Step> {
+        let is_short = now.available_bytes < now.wanted_bytes;
+        let is_ample = now.available_bytes >= now.wanted_bytes.saturating_mul(2);
+        if !(is_short && now.is_exhausted) {
+            self.short_since = None;
+        }
+        if !is_ample {
+            self.ample_since = None;
+        }
+        if is_ample && groups.iter().any(|group| group.is_frozen) {
+            let since = *self.ample_since.get_or_insert(now.at);
+            return has_passed(since, AMPLE_FOR, now.at).then_some(Step::ThawAll);
+        }
+        if !(is_short && now.is_exhausted) {
+            return None;
+        }
+        let since = *self.short_since.get_or_insert(now.at);
+        if !has_passed(since, SHORT_FOR, now.at) {
+            return None;
+        }
+        let step = self.step(now.at, groups)?;
+        self.short_since = Some(now.at);
+        if matches!(step, Step::Kill(_)) {
+            self.killed_at = Some(now.at);
+        }
+        Some(step)
+    }
+
+    fn step(&self, at: Duration, groups: &[Exposed]) -> Option<Step> {
+        let of = |when_short| {
+            let asked = groups
+                .iter()
+                .filter(move |group| group.when_short == when_short);
+            asked.filter(|group| !group.is_frozen)
+        };
+        let freezes = of(WhenShort::Freeze);
+        let idle_first = |group: &&Exposed| (group.priority, group.used_lately_bytes);
+        if let Some(group) = freezes.min_by_key(idle_first) {
+            return Some(Step::Freeze(group.group));
+        }
+        if self
+            .killed_at
+            .is_some_and(|last| !has_passed(last, KILL_EVERY, at))
+        {
+            return None;
+        }
+        let largest_first = |group: &&Exposed| (group.priority, Reverse(group.resident_bytes));
+        let group = of(WhenShort::Kill).min_by_key(largest_first)?;
+        Some(Step::Kill(group.group))
+    }
+}
+
+fn has_passed(since: Duration, time: Duration, at: Duration) -> bool {
+    at.saturating_sub(since) >= time
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const WANTED: u64 = 1000;
+
+    fn group(number: u16, when_short: WhenShort, priority: i32) -> Exposed {
+        Exposed {
+            group: GroupId(number),
+            when_short,
+            priority,
+            used_lately_bytes: 0,
+            resident_bytes: 100,
+            is_frozen: false,
+        }
+    }
+
+    fn moment(at_s: u64, available_bytes: u64) -> Moment {
+        Moment {
+            at: Duration::from_secs(at_s),
+            available_bytes,
+            wanted_bytes: WANTED,
+            is_exhausted: true,
+        }
+    }
+
+    /// Steps by second while the host is short, and what they do holds.
+    fn steps(mut groups: Vec<Exposed>, seconds: u64) -> Vec<(u64, Step)> {
+        let mut resort = LastResort::default();
+        let mut told = Vec::new();
+        for at_s in 0..seconds {
+            let step = resort.look(moment(at_s, WANTED - 1), &groups);
+            match step {
+                Some(Step::Freeze(id)) => {
+                    let frozen = groups.iter_mut().find(|group| group.group == id);
+                    frozen.expect("one of them").is_frozen = true;
+                }
+                Some(Step::Kill(id)) => groups.retain(|group| group.group != id),
+                Some(Step::ThawAll) | None => {}
+            }
+            told.extend(step.map(|step| (at_s, step)));
+        }
+        told
+    }
+
+    #[test]
+    fn the_lowest_priority_freezes_first_and_the_idle_before_the_busy() {
+        let busy = Exposed {
+            used_lately_bytes: 50,
+            ..group(1, WhenShort::Freeze, 0)
+        };
+        let idle = Exposed {
+            used_lately_bytes: 10,
+            ..group(2, WhenShort::Freeze, 0)
+        };
+        let high = group(3, WhenShort::Freeze, 5);
+        let slow = group(4, WhenShort::Slow, -9);
+        let told = steps(vec![high, busy, idle, slow], 60);
+        let freeze = |number| Step::Freeze(GroupId(number));
+        assert_eq!(told, [(5, freeze(2)), (10, freeze(1)), (15, freeze(3))]);
+    }
+
+    #[test]
+    fn one_is_killed_at_a_time_when_nobody_is_left_to_freeze() {
+        let large = Exposed {
+            resident_bytes: 500,
+            ..group(1, WhenShort::Kill, 0)
+        };
+        let small = group(2, WhenShort::Kill, 0);
+        let high = group(3, WhenShort::Kill, 7);
+        let frozen = group(4, WhenShort::Freeze, 9);
+        let told = steps(vec![high, small, large, frozen], 60);
+        let kill = |number| Step::Kill(GroupId(number));
+        assert_eq!(
+            told,
+            [
+                (5, Step::Freeze(GroupId(4))),
+                (10, kill(1)),
+                (20, kill(2)),
+                (30, kill(3))
+            ]
+        );
+    }
+
+    #[test]
+    fn while_idle_memory_goes_or_there_is_enough_nothing_happens() {
+        let groups = [group(1, WhenShort::Kill, 0)];
+        let mut resort = LastResort::default();
+        for at_s in 0..20 {
+            // Not five seconds in a row.
+            let available = if at_s % 4 == 0 { WANTED } else { 0 };
+            assert_eq!(resort.look(moment(at_s, available), &groups), None);
+        }
+        for at_s in 20..40 {
+            let going = Moment {
+                is_exhausted: false,
+                ..moment(at_s, 0)
+            };
+            assert_eq!(resort.look(going, &groups), None);
+        }
+    }
+
+    #[test]
+    fn what_is_frozen_goes_on_after_ten_seconds_of_twice_as_much() {
+        let frozen = Exposed {
+            is_frozen: true,
+            ..group(1, WhenShort::Freeze, 0)
+        };
+        let mut resort = LastResort::default();
+        let mut told = Vec::new();
+        for at_s in 0..30 {
+            let available = if at_s == 5 {
+                2 * WANTED - 1
+            } else {
+                2 * WANTED
+            };
+            let step = resort.look(moment(at_s, available), &[frozen]);
+            told.extend(step.map(|step| (at_s, step)));
+        }
+        assert_eq!(told.first(), Some(&(16, Step::ThawAll)), "{told:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn nobody_is_touched_whose_rule_does_not_say_so_and_kills_are_far_apart(
+            looks in proptest::collection::vec((0u64..4, 0u64..3000, any::<bool>()), 1..200),
+            rules in proptest::collection::vec((0u8..3, -2i32..3, 0u64..100), 1..6),
+        ) {
+            let kinds = [WhenShort::Slow, WhenShort::Freeze, WhenShort::Kill];
+            let mut groups: Vec<Exposed> = Vec::new();
+            for (number, (kind, priority, used)) in rules.iter().enumerate() {
+                groups.push(Exposed {
+                    used_lately_bytes: *used,
+                    ..group(number as u16 + 1, kinds[usize::from(*kind)], *priority)
+                });
+            }
+            let mut resort = LastResort::default();
+            let (mut at_s, mut last_kill) = (0, None);
+            for (passed_s, available, is_exhausted) in looks {
+                at_s += passed_s;
+                let now = Moment { is_exhausted, ..moment(at_s, available) };
+                match resort.look(now, &groups) {
+                    Some(Step::Freeze(id)) => {
+                        prop_assert!(available < WANTED && is_exhausted);
+                        let found = groups.iter_mut().find(|group| group.group == id).expect("one");
+                        prop_assert_eq!(found.when_short, WhenShort::Freeze);
+                        prop_assert!(!found.is_frozen);
+                        found.is_frozen = true;
+                    }
+                    Some(Step::Kill(id)) => {
+                        prop_assert!(available < WANTED && is_exhausted);
+                        let found = groups.iter().find(|group| group.group == id).expect("one");
+                        prop_assert_eq!(found.when_short, WhenShort::Kill);
+                        prop_assert!(last_kill.is_none_or(|last| at_s - last >= 10));
+                        last_kill = Some(at_s);
+                        groups.retain(|group| group.group != id);
+                    }
+                    Some(Step::ThawAll) => {
+                        prop_assert!(available >= 2 * WANTED);
+                        groups.iter_mut().for_each(|group| group.is_frozen = false);
+                    }
+                    None => {}
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! Groups that are stopped or ended because the host stays short of memory, as their rules allow.
+//!
+//! **Owns** who is frozen, and what is told of it. **Does not own** the decision (`strata_control::last_resort`), nor how
+//! a group is frozen, thawed or killed (`strata_linux::cgroup`).
+//!
+//! **Invariants**
+//! - I1: a thaw is in the journal before a group is frozen: the next guard lets go on what a dead one has left.
+//! - I2: a group goes on as soon as no rule for it says "freeze", and at the end in any case.
+
+use super::Managed;
+use super::group::Group;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use strata_control::last_resort::{Exposed, LastResort, Moment, Step, WhenShort};
+use strata_linux::cgroup::{self, Freezer, HaltError};
+use strata_linux::process::MachineMemory;
+use strata_linux::undo::Journal;
+use strata_linux::units::Bytes;
+use strata_lru::GroupId;
+
+/// What people are told of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum News {
+    /// A group was stopped, or goes on.
+    Note(String),
+    /// A group was ended, or something could not be done.
+    Warning(String),
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Resort {
+    decision: LastResort,
+    journal: Journal,
+    frozen: BTreeMap<GroupId, Freezer>,
+    /// Groups that can't be frozen, or not let go on, of which that was told.
+    told: BTreeSet<String>,
+    news: Vec<News>,
+}
+
+impl Resort {
+    fn new(journal: Journal) -> Resort {
+        Resort {
+            decision: LastResort::default(),
+            journal,
+            frozen: BTreeMap::new(),
+            told: BTreeSet::new(),
+            news: Vec::new(),
+        }
+    }
+
+    /// Returns whether something was decided.
+    fn look(&mut self, now: Moment, groups: &mut BTreeMap<GroupId, Group>) -> bool {
+        let may_stay = |id: &GroupId| {
+            let group = groups.get(id);
+            group.is_some_and(|group| group.exposed(*id).when_short == WhenShort::Freeze)
+        };
+        let stray: Vec<GroupId> = self
+            .frozen
+            .keys()
+            .copied()
+            .filter(|id| !may_stay(id))
+            .collect();
+        for id in stray {
+            self.thaw(id, groups, "no rule has it stopped any more");
+        }
+        // A group that comes anew under the name may be another.
+        self.told
+            .retain(|name| groups.values().any(|group| group.name() == name));
+        let can_halt = |group: &Exposed| group.is_frozen || !self.cant_halt(groups, group.group);
+        let exposed = groups.iter().map(|(id, group)| group.exposed(*id));
+        let exposed: Vec<Exposed> = exposed.filter(can_halt).collect();
+        let step = self.decision.look(now, &exposed);
+        match step {
+            None => {}
+            Some(Step::Freeze(id)) => self.freeze(id, groups),
+            Some(Step::Kill(id)) => self.kill(id, groups),
+            Some(Step::ThawAll) => self.thaw_all(groups, "there is memory again"),
+        }
+        step.is_some()
+    }
+
+    /// Whether it was found that a group can't be stopped or ended: the next one is asked instead.
+    fn cant_halt(&self, groups: &BTreeMap<GroupId, Group>, id: GroupId) -> bool {
+        let group = groups.get(&id);
+        group.is_some_and(|group| self.told.contains(group.name()))
+    }
+
+    fn freeze(&mut self, id: GroupId, groups: &mut BTreeMap<GroupId, Group>) {
+        let Some(group) = groups.get_mut(&id) else {
+            return;
+        };
+        let frozen = Freezer::of(group.reader()).and_then(|freezer| {
+            freezer.freeze(&self.journal)?;
+            Ok(freezer)
+        });
+        match frozen {
+            Ok(freezer) => {
+                self.frozen.insert(id, freezer);
+                group.is_frozen = true;
+                self.news.push(News::Note(format!(
+                    "{} is frozen: the host is short of memory, and nothing idle is left to take",
+                    group.name()
+                )));
+            }
+            Err(error) => self.tell_once(group, &error),
+        }
+    }
+
+    fn kill(&mut self, id: GroupId, groups: &mut BTreeMap<GroupId, Group>) {
+        let Some(group) = groups.get(&id) else {
+            return;
+        };
+        match cgroup::kill(group.reader()) {
+            Ok(nr_processes) => self.news.push(News::Warning(format!(
+                "{} IS KILLED, as its rule asks for: the host is short of memory and nothing else is left to do; \
+                 {nr_processes} processes, {} in memory",
+                group.name(),
+                Bytes(group.exposed(id).resident_bytes),
+            ))),
+            Err(error) => self.tell_once(group, &error),
+        }
+    }
+
+    fn tell_once(&mut self, group: &Group, error: &HaltError) {
+        if self.told.insert(group.name().to_owned()) {
+            self.news.push(News::Warning(error.to_string()));
+        }
+    }
+
+    fn thaw(&mut self, id: GroupId, groups: &mut BTreeMap<GroupId, Group>, why: &str) {
+        let Some(freezer) = self.frozen.get(&id) else {
+            return;
+        };
+        let group = groups.get_mut(&id);
+        let name = group
+            .as_ref()
+            .map_or("a group", |group| group.name())
+            .to_owned();
+        match freezer.thaw(&self.journal) {
+            Ok(()) => {
+                self.frozen.remove(&id);
+                if let Some(group) = group {
+                    group.is_frozen = false;
+                }
+                self.news.push(News::Note(format!("{name} goes on: {why}")));
+            }
+            // It is tried again at each look.
+            Err(error) if self.told.insert(name) => {
+                self.news.push(News::Warning(error.to_string()));
+            }
+            Err(_) => {}
+        }
+    }
+
+    fn thaw_all(&mut self, groups: &mut BTreeMap<GroupId, Group>, why: &str) {
+        let all: Vec<GroupId> = self.frozen.keys().copied().collect();
+        for id in all {
+            self.thaw(id, groups, why);
+        }
+    }
+}
+
+impl Managed {
+    /// Groups may be stopped and ended where their rules say so; `journal` keeps what has to be undone.
+    pub fn may_halt(&mut self, journal: Journal) {
+        self.resort = Some(Resort::new(journal));
+    }
+
+    /// What was done with whole groups since it was asked last.
+    pub fn news(&mut self) -> Vec<News> {
+        let resort = self.resort.as_mut();
+        resort.map_or_else(Vec::new, |resort| std::mem::take(&mut resort.news))
+    }
+
+    /// To be called about once a second, after what is idle was looked for.
+    pub(super) fn halt(&mut self, at: Duration) {
+        let Some(resort) = &mut self.resort else {
+            return;
+        };
+        let Some(free_share) = self.rules.free_share else {
+            return resort.thaw_all(
+                &mut self.groups,
+                "no rule says how much is to be free any more",
+            );
+        };
+        let Ok(memory) = MachineMemory::read() else {
+            return;
+        };
+        let now = Moment {
+            at,
+            available_bytes: memory.available_bytes,
+            wanted_bytes: (memory.total_bytes as f64 * free_share) as u64,
+            is_exhausted: self.is_exhausted,
+        };
+        let is_enough = now.available_bytes >= now.wanted_bytes;
+        if resort.look(now, &mut self.groups) || is_enough {
+            // Whether nothing is left has to be found anew: what was frozen gives what it holds.
+            self.is_exhausted = false;
+        }
+    }
+
+    /// Lets all go on that were stopped.
+    pub(super) fn let_go_on(&mut self) {
+        if let Some(resort) = &mut self.resort {
+            resort.thaw_all(&mut self.groups, "the guard ends");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::choice::Chosen;
+    use super::super::rules::Rule;
+    use super::*;
+    use strata_linux::cgroup::{GroupReader, mount_point};
+
+    #[test]
+    fn a_group_that_cannot_be_stopped_is_told_once_and_left_alone() {
+        let rule = Rule {
+            when_short: WhenShort::Freeze,
+            ..Rule::default()
+        };
+        // Pid 1 or this process is in it or below it.
+        let reader = GroupReader::open(&mount_point().expect("cgroups")).expect("a group");
+        let group = Group::new(&Chosen {
+            reader,
+            pids: Vec::new(),
+            rule: &rule,
+        });
+        let mut groups = BTreeMap::from([(GroupId(1), group)]);
+        let mut resort = Resort::new(Journal::none());
+        for at_s in 0..30 {
+            let now = Moment {
+                at: Duration::from_secs(at_s),
+                available_bytes: 1,
+                wanted_bytes: 2,
+                is_exhausted: true,
+            };
+            assert_eq!(resort.look(now, &mut groups), at_s == 5, "{at_s}");
+        }
+        assert!(!groups[&GroupId(1)].is_frozen);
+        let [News::Warning(told)] = &resort.news[..] else {
+            panic!("{:?}", resort.news);
+        };
+        assert!(told.contains("left alone"), "{told}");
+    }
+}

@@ -46,7 +46,7 @@ def one(strata, work, seconds, built, nr_groups):
         meter.stdout.readline()
         alone = waited(meter, lambda: time.sleep(LATENCY_S))
         meter.send_signal(signal.SIGSTOP)
-        guard = guards.Guard(strata, work, "--promise", "0.2%/min", "--cgroup", f"/{prefix}-*", "--swap", guards.SWAP, "--release")
+        guard = guards.Guard(strata, work, "--promise", "0.2%/min", "--min-age", os.environ.get("MIN_AGE", "1m"), "--cgroup", f"/{prefix}-*", "--swap", guards.SWAP, "--release")
         stack.callback(guard.stop)
         guard.wait_for_walks(1, 120)
         first = guard.costs()

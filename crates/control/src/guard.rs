@@ -15,6 +15,7 @@
 //! - I2: the same ledger and keepers give the same choice.
 
 use crate::promise::Keeper;
+use std::cell::OnceCell;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -91,6 +92,8 @@ pub fn choose<'a>(
 ) -> Choice {
     let mut choice = Choice::default();
     let mut swap_room_pages = swap_room_pages;
+    // Where nothing is old nobody is asked.
+    let picker = OnceCell::new();
     let mut members: Vec<Member<'_>> = members.into_iter().collect();
     members.sort_by_key(|member| Reverse(member.idle.total()));
     for member in members {
@@ -104,7 +107,8 @@ pub fn choose<'a>(
             let mut spent = member.went;
             spent += offer.planned;
             let room = member.keeper.room(kind, spent).min(left);
-            let pages = ledger.candidates(&Query {
+            let picker = picker.get_or_init(|| ledger.picker());
+            let pages = picker.candidates(&Query {
                 group: member.group,
                 kind: Some(kind),
                 older_than: member.keeper.age(kind),
@@ -149,11 +153,12 @@ pub fn oldest(
     nr_anon_pages_max: u64,
 ) -> Vec<Goes> {
     let kinds = [(Kind::Anon, nr_anon_pages_max), (Kind::File, u64::MAX)];
+    let picker = ledger.picker();
     let mut goes: Vec<Goes> = Vec::new();
     let mut by_age: Vec<(usize, Run)> = Vec::new();
     for holder in holders {
         for (kind, most) in kinds {
-            let found = ledger.candidates(&Query {
+            let found = picker.candidates(&Query {
                 group: holder.group,
                 kind: Some(kind),
                 older_than: holder.older_than,

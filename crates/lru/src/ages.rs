@@ -4,7 +4,7 @@
 //!   start_walk                              a walk is an ageing: it begins a generation
 //!     begin, told.., end                    per space that has run: what the page tables hold
 //!   count                     -> [`Ages`]         bytes by age and kind, each page once
-//!   candidates                -> [`Candidates`]   the oldest pages of a group, as runs of addresses
+//!   picker, then candidates   -> [`Candidates`]   the oldest pages of groups, as runs of addresses
 //!   taken, asked                            what of them went; or who reclaims by amount, so that what went is told next
 //!   next walk, refaults       -> [`Refault`]      what of that came back, and how long it was away
 //! ```
@@ -48,7 +48,7 @@ mod table;
 mod tests;
 mod walks;
 
-pub use candidates::{Candidates, Query, Run};
+pub use candidates::{Candidates, Picker, Query, Run};
 pub use count::{Ages, Counted};
 pub use places::{FamilyNo, Home, ObjectNo, Place, Standing};
 pub use table::{Bits, NR_ENTRIES, NrPages, Told};

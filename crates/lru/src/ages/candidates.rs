@@ -1,15 +1,18 @@
 //! What may be taken: the pages of a group that have not been accessed for long, oldest first.
 //!
+//! What several spaces map is looked up once for all groups that are asked of ([`Picker`]): with many groups that is most of
+//! the work.
+//!
 //! **Owns** the choice. **Does not own** ages (`count`), nor what becomes of the pages ([`Ledger::taken`]).
 //!
 //! **Invariants**
 //! - I1: none of the pages that are left out is older than one that is given, while there is room.
 //! - I2: what several spaces map, what is locked and what can't be seen is never given.
 
-use super::Ledger;
 use super::commons::{Commons, Mapper};
 use super::places::Standing;
 use super::table::{self, Bits};
+use super::{Ledger, Space};
 use crate::ids::{GroupId, Kind, SpaceNo};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -40,7 +43,7 @@ pub struct Run {
     pub idle: Duration,
 }
 
-/// What [`Ledger::candidates`] found.
+/// What [`Picker::candidates`] found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Candidates {
     /// Oldest first; of one age by space and address.
@@ -51,16 +54,37 @@ pub struct Candidates {
     pub nr_fitting_pages: u64,
 }
 
+/// Finds pages of any group, in the ledger as it is.
+pub struct Picker<'a> {
+    ledger: &'a Ledger,
+    commons: Commons,
+    spaces: BTreeMap<GroupId, Vec<(SpaceNo, &'a Space)>>,
+}
+
 impl Ledger {
+    /// To be asked for the oldest pages of groups.
+    pub fn picker(&self) -> Picker<'_> {
+        let mut spaces: BTreeMap<GroupId, Vec<(SpaceNo, &Space)>> = BTreeMap::new();
+        for (no, space) in &self.spaces {
+            spaces.entry(space.group).or_default().push((*no, space));
+        }
+        Picker {
+            ledger: self,
+            commons: Commons::of(self),
+            spaces,
+        }
+    }
+}
+
+impl Picker<'_> {
     /// The oldest pages of a group that are older than an age.
     pub fn candidates(&self, query: &Query) -> Candidates {
-        let commons = Commons::of(self);
-        let is_old: Vec<bool> = (0..self.walks.len())
-            .map(|number| self.walks.age(number as u16) >= query.older_than)
+        let walks = &self.ledger.walks;
+        let is_old: Vec<bool> = (0..walks.len())
+            .map(|number| walks.age(number as u16) >= query.older_than)
             .collect();
         let mut nr_of_walk = vec![0u64; is_old.len()];
-        self.visit_fitting(query, &commons, &mut |_, table_no, number| {
-            let _ = table_no;
+        self.visit_fitting(query, &mut |_, _, number| {
             if is_old.get(number).copied().unwrap_or_default() {
                 nr_of_walk[number] += 1;
             }
@@ -73,7 +97,7 @@ impl Ledger {
             room -= *nr_pages;
         }
         let mut runs: BTreeMap<usize, Vec<Run>> = BTreeMap::new();
-        self.visit_fitting(query, &commons, &mut |space, page, number| {
+        self.visit_fitting(query, &mut |space, page, number| {
             let Some(left) = wanted.get_mut(number).filter(|left| **left > 0) else {
                 return;
             };
@@ -87,7 +111,7 @@ impl Ledger {
                     space,
                     first_page: page,
                     nr_pages: 1,
-                    idle: self.walks.age(number as u16),
+                    idle: walks.age(number as u16),
                 }),
             }
         });
@@ -99,14 +123,8 @@ impl Ledger {
     }
 
     /// Calls `each` with the space, page and walk of every page that a query's group and kind allow.
-    fn visit_fitting(
-        &self,
-        query: &Query,
-        commons: &Commons,
-        each: &mut dyn FnMut(SpaceNo, u64, usize),
-    ) {
-        let of_group = self.spaces.iter();
-        for (no, space) in of_group.filter(|(_, space)| space.group == query.group) {
+    fn visit_fitting(&self, query: &Query, each: &mut dyn FnMut(SpaceNo, u64, usize)) {
+        for (no, space) in self.spaces.get(&query.group).into_iter().flatten() {
             let places = space.places.iter();
             for place in places.filter(|place| place.standing == Standing::Ordinary) {
                 let mapper = Mapper {
@@ -116,7 +134,7 @@ impl Ledger {
                 };
                 space.visit(place, &mut |table_no, table, mask| {
                     let (own, common) = space.split(place, table, mask);
-                    let alone = commons.alone(mapper, table_no, table, &common);
+                    let alone = self.commons.alone(mapper, table_no, table, &common);
                     let pages: Bits = std::array::from_fn(|word| {
                         let pages = (own[word] | alone[word]) & !table.unseen[word];
                         match query.kind {

@@ -353,7 +353,7 @@ fn take(
     query: &Query,
     spared_nth: usize,
 ) -> Result<(), TestCaseError> {
-    let given = ledger.candidates(query);
+    let given = ledger.picker().candidates(query);
     let wanted = model.candidates(query.group.0, query.kind, query.older_than.as_secs());
     prop_assert_eq!(given.nr_fitting_pages, wanted.len() as u64);
     let wanted = &wanted[..wanted.len().min(query.nr_pages_max as usize)];

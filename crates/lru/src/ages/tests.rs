@@ -86,7 +86,7 @@ fn a_page_that_was_taken_tells_how_long_it_was_away_when_it_comes_back() {
         older_than: Duration::from_secs(10),
         nr_pages_max: 64,
     };
-    let given = ledger.candidates(&query);
+    let given = ledger.picker().candidates(&query);
     let run = Run {
         space: HERE,
         first_page: 0,
@@ -97,7 +97,7 @@ fn a_page_that_was_taken_tells_how_long_it_was_away_when_it_comes_back() {
     assert_eq!((given.nr_pages, given.nr_fitting_pages), (64, 100));
     assert_eq!(ledger.taken(&given.runs).anon, 64);
     assert_eq!(all_of(&ledger).taken().anon, 64);
-    assert_eq!(ledger.candidates(&query).nr_fitting_pages, 36);
+    assert_eq!(ledger.picker().candidates(&query).nr_fitting_pages, 36);
     // The walk finds nothing of the table, then all of it.
     ledger.start_walk(Duration::from_secs(60));
     ledger.begin(HERE, [place(0, 512, Home::Private, Standing::Ordinary)]);
@@ -206,10 +206,10 @@ fn what_can_not_be_taken_gives_its_place_to_what_can() {
         older_than: Duration::from_secs(10),
         nr_pages_max: 64,
     };
-    let refused = ledger.candidates(&query);
+    let refused = ledger.picker().candidates(&query);
     ledger.stayed(&refused.runs);
     ledger.validate().unwrap();
-    let others = ledger.candidates(&query);
+    let others = ledger.picker().candidates(&query);
     let first = |given: &Candidates| given.runs[0].first_page;
     assert_eq!((first(&refused), first(&others)), (0, 64));
     assert_eq!(others.nr_fitting_pages, 36);

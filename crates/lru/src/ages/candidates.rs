@@ -55,6 +55,7 @@ pub struct Candidates {
 }
 
 /// Finds pages of any group, in the ledger as it is.
+#[derive(Debug)]
 pub struct Picker<'a> {
     ledger: &'a Ledger,
     commons: Commons,

@@ -29,12 +29,13 @@ pub(super) struct Mapper<'a> {
 }
 
 /// Pages that several spaces can map, each once.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct Commons {
     pub(super) tables: BTreeMap<(Owner, u64), Box<Common>>,
 }
 
 /// 512 pages of an object, or at one address in a family.
+#[derive(Debug)]
 pub(super) struct Common {
     pub(super) anon: Bits,
     pub(super) unseen: Bits,

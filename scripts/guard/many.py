@@ -19,8 +19,9 @@ LATENCY_S = 15
 
 
 def waited(meter, seconds):
-    """The longest waits of a program for its own memory management, microseconds: of all and of 99.9 %."""
+    """Once it has what it was without while it stood still, the longest waits of a program for its own memory management, microseconds: of all and of 99.9 %."""
     ask = lambda: (meter.stdin.write("\n"), meter.stdin.flush(), json.loads(meter.stdout.readline()))[2]
+    time.sleep(5)
     ask()
     seconds()
     found = ask()

@@ -65,7 +65,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use strata_control::guard;
 use strata_linux::access::{self, AccessChoice, AccessError};
-use strata_linux::actuator::Pageout;
 use strata_linux::addr::PAGE_BYTES;
 use strata_lru::{GroupId, Kind};
 use takes::{Takes, Went};
@@ -152,8 +151,8 @@ impl Managed {
     pub fn start(config: ManagedConfig, rules: Rules) -> Result<Managed, ManagedError> {
         let (mut takes, mut amounts, mut recalls) = (None, None, None);
         if config.is_acting {
-            let pageout = Pageout::start(access::open(config.access)?);
-            takes = Some(Takes::new(pageout.map_err(ManagedError::Thread)?));
+            let started = Takes::start(access::open(config.access)?);
+            takes = Some(started.map_err(ManagedError::Thread)?);
             recalls = Some(Recalls::start().map_err(ManagedError::Thread)?);
             if config.hand != Hand::Exact {
                 amounts = Some(Amounts::start().map_err(ManagedError::Thread)?);

@@ -3,12 +3,17 @@
 //! **Owns** requests and whose pages they hold. **Does not own** the choice, nor the thread's work
 //! (`strata_linux::actuator`).
 //!
-//! **Invariants** I1: every page that is told to have gone was in a request once.
+//! **Invariants**
+//! - I1: every page that is told to have gone was in a request once.
+//! - I2: what the thread has to do is bounded by pages, so that a thousand small processes are one turn's work, as a large
+//!   one is.
 
 use crate::observe::SpaceId;
 use std::collections::{BTreeMap, VecDeque};
+use std::io;
 use std::sync::Arc;
-use strata_linux::actuator::{PageTarget, Pageout, PageoutReport, PageoutRequest};
+use strata_linux::access::AccessSource;
+use strata_linux::actuator::{PageTarget, Pageout, PageoutConfig, PageoutReport, PageoutRequest};
 use strata_linux::addr::PAGE_BYTES;
 use strata_linux::process::Process;
 use strata_lru::ages::Run;
@@ -16,6 +21,10 @@ use strata_lru::{GroupId, Kind, SpaceNo, Verdict};
 
 /// Pages of one request: 32 MiB, which compressed swap takes within a tenth of a second.
 const REQUEST_PAGES_MAX: usize = 8192;
+/// Pages that the thread has at once, but for the last request: what it does within a second.
+const PAGES_UNDER_WAY_MAX: usize = 4 * REQUEST_PAGES_MAX;
+/// Requests that it has at once: each takes some tenths of a millisecond, however few pages it has.
+const REQUESTS_UNDER_WAY_MAX: usize = 1024;
 
 /// What went of one group and kind.
 #[derive(Debug)]
@@ -44,18 +53,26 @@ struct Sent {
 pub(super) struct Takes {
     pageout: Pageout,
     waiting: VecDeque<PageoutRequest>,
+    /// Pages that the thread has.
+    nr_pages_under_way: usize,
     sent: BTreeMap<u32, Sent>,
     next: u32,
 }
 
 impl Takes {
-    pub(super) fn new(pageout: Pageout) -> Takes {
-        Takes {
-            pageout,
+    /// Starts the thread, with a source of its own to read entries through.
+    pub(super) fn start(source: Box<dyn AccessSource>) -> io::Result<Takes> {
+        let config = PageoutConfig {
+            in_flight_max: REQUESTS_UNDER_WAY_MAX,
+            ..PageoutConfig::default()
+        };
+        Ok(Takes {
+            pageout: Pageout::start_with(source, config)?,
             waiting: VecDeque::new(),
+            nr_pages_under_way: 0,
             sent: BTreeMap::new(),
             next: 0,
-        }
+        })
     }
 
     /// Whether pages are on their way out.
@@ -108,11 +125,15 @@ impl Takes {
 
     /// Hands over as much as the thread has room for.
     pub(super) fn hand_over(&mut self) {
-        while let Some(request) = self.waiting.pop_front() {
+        while self.nr_pages_under_way < PAGES_UNDER_WAY_MAX
+            && let Some(request) = self.waiting.pop_front()
+        {
+            let nr_pages = request.pages.len();
             if let Err(request) = self.pageout.try_submit(request) {
                 self.waiting.push_front(request);
                 return;
             }
+            self.nr_pages_under_way += nr_pages;
         }
     }
 
@@ -138,6 +159,7 @@ impl Takes {
 
     fn went(&mut self, report: &PageoutReport) -> Option<Went> {
         let sent = self.sent.remove(&report.space)?;
+        self.nr_pages_under_way = self.nr_pages_under_way.saturating_sub(sent.pages.len());
         let runs_of = |is_meant: &dyn Fn(Verdict) -> bool| {
             let meant = report.results.iter();
             let meant = meant.filter(|(_, verdict)| is_meant(*verdict));

@@ -77,7 +77,8 @@ def guard(strata, prefix, arm, log):
     cgroup = f"/{prefix}-*" if arm in GUARDS else "/of-nobody"
     command = [strata, "guard", "--promise", promise, "--min-age", age, "--swap", guards.SWAP, "--release", "--cgroup", cgroup]
     with open(log, "w") as out, open(f"{log}.err", "w") as err:
-        process = subprocess.Popen([*command, "--history", "none", "--format", "json"], stdout=out, stderr=err)
+        environment = os.environ | {"STRATA_RUN_DIR": f"{log}.run"}
+        process = subprocess.Popen([*command, "--history", "none", "--format", "json"], stdout=out, stderr=err, env=environment)
         try:
             yield process
         finally:

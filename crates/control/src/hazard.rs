@@ -2,13 +2,15 @@
 //!
 //! ```text
 //!   see(..)        what lay idle since the last walk, what of that was used again, and what came back of what is away
-//!   hazard(age)    the share of idle pages of that age and above that is used again within a minute
+//!   of_idle(age)   the share of pages in memory that are idle for so long which is used again within a minute
+//!   of_away        the share of what is away that comes back within a minute
 //! ```
 //!
 //! A page that lies idle in memory tells as much as one that is away: if a program uses it again, it would have come back.
 //! So it is known what an age is worth before anything is taken. Evidence is kept for ages that double from the least one
 //! on. It is a hazard rate: events over the time in which they could have happened, page-minutes. An assumption stands in
-//! for evidence while there is none, and fades as there is.
+//! for evidence while there is none, and fades as there is. What is away was the oldest, and is judged by itself: of that less
+//! comes back than of what is still in memory.
 //!
 //! **Owns** the evidence of one kind of pages of one group. **Does not own** which age is chosen, nor how much is taken
 //! (`promise`).
@@ -36,21 +38,36 @@ pub(crate) struct Seen<'a> {
     pub(crate) idle_for: &'a dyn Fn(Duration) -> u64,
     /// Pages in memory that were accessed in the interval, and had not been for so long before.
     pub(crate) used_after: &'a dyn Fn(Duration) -> u64,
-    /// Pages that are away, those that came back of them, and the age at which they were taken.
-    pub(crate) away: (u64, u64, Duration),
+    /// Pages that are away at its end, and those that came back in it.
+    pub(crate) away: (u64, u64),
 }
 
-/// Evidence of one age.
+/// What was seen, less the older it is.
 #[derive(Clone, Copy, Debug, Default)]
 struct Evidence {
     page_minutes: f64,
     nr_used_pages: f64,
 }
 
+impl Evidence {
+    /// Of so many pages, for so long, so many more were used in the end.
+    fn add(&mut self, fading: f64, minutes: f64, nr_pages: u64, nr_used: u64) {
+        let nr_pages = (nr_pages + nr_used) as f64;
+        self.page_minutes = self.page_minutes * fading + nr_pages * minutes;
+        self.nr_used_pages = self.nr_used_pages * fading + nr_used as f64;
+    }
+
+    /// The rate, with an assumed one that counts as much as so many page-minutes.
+    fn hazard(&self, assumed: f64, page_minutes: f64) -> f64 {
+        (self.nr_used_pages + page_minutes * assumed) / (self.page_minutes + page_minutes)
+    }
+}
+
 /// See the module.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hazards {
     of_age: [Evidence; NR_AGES],
+    of_away: Evidence,
 }
 
 impl Hazards {
@@ -58,6 +75,7 @@ impl Hazards {
     pub(crate) fn new() -> Hazards {
         Hazards {
             of_age: [Evidence::default(); NR_AGES],
+            of_away: Evidence::default(),
         }
     }
 
@@ -70,28 +88,30 @@ impl Hazards {
     pub(crate) fn see(&mut self, min_age: Duration, seen: &Seen<'_>) {
         let minutes = seen.passed.as_secs_f64() / 60.0;
         let fading = (-seen.passed.as_secs_f64() / MEMORY.as_secs_f64()).exp();
-        let (nr_away, nr_returned, taken_at) = seen.away;
         for (evidence, age) in self.of_age.iter_mut().zip(Hazards::ages(min_age)) {
-            let mut nr_used = (seen.used_after)(age);
             // As old when the interval began.
-            let mut nr_pages = (seen.idle_for)(age + seen.passed) + nr_used;
-            if age <= taken_at {
-                nr_used += nr_returned;
-                nr_pages += nr_away + nr_returned;
-            }
-            evidence.nr_used_pages = evidence.nr_used_pages * fading + nr_used as f64;
-            evidence.page_minutes = evidence.page_minutes * fading + nr_pages as f64 * minutes;
+            let nr_idle = (seen.idle_for)(age + seen.passed);
+            evidence.add(fading, minutes, nr_idle, (seen.used_after)(age));
         }
+        let (nr_away, nr_returned) = seen.away;
+        self.of_away.add(fading, minutes, nr_away, nr_returned);
     }
 
-    /// The share of pages of at least this age that is used again within a minute, for a group of this size: by the
-    /// evidence of the longest age that is no longer.
-    pub(crate) fn hazard(&self, min_age: Duration, age: Duration, nr_group_pages: u64) -> f64 {
+    /// The share of pages in memory of at least this age that is used again within a minute, for a group of this size: by
+    /// the evidence of the longest age that is no longer.
+    pub(crate) fn of_idle(&self, min_age: Duration, age: Duration, nr_group_pages: u64) -> f64 {
         let known = self.of_age.iter().zip(Hazards::ages(min_age));
         let known = known.filter(|(_, of)| *of <= age).last();
         let evidence = known.map_or(self.of_age[0], |(evidence, _)| *evidence);
-        let assumed = (nr_group_pages as f64 * ASSUMED_SHARE).max(1.0);
-        (evidence.nr_used_pages + assumed * ASSUMED_HAZARD) / (evidence.page_minutes + assumed)
+        let assumed = nr_group_pages as f64 * ASSUMED_SHARE;
+        evidence.hazard(ASSUMED_HAZARD, assumed.max(1.0))
+    }
+
+    /// The share of so many pages that are away which comes back within a minute: it is taken to be that of idle pages, with
+    /// as much weight as a minute of theirs.
+    pub(crate) fn of_away(&self, of_idle: f64, nr_away_pages: u64) -> f64 {
+        let page_minutes = nr_away_pages as f64;
+        self.of_away.hazard(of_idle, page_minutes.max(1.0))
     }
 }
 
@@ -110,7 +130,7 @@ mod tests {
                 passed: MINUTE,
                 idle_for: &of(nr_idle - nr_used, age + MINUTE),
                 used_after: &of(nr_used, age),
-                away: (0, 0, MINUTE),
+                away: (0, 0),
             },
         );
     }
@@ -118,7 +138,7 @@ mod tests {
     #[test]
     fn what_lies_idle_untouched_lowers_the_hazard_and_what_is_used_again_tells_its_rate() {
         let mut hazards = Hazards::new();
-        let hazard = |hazards: &Hazards, age| hazards.hazard(MINUTE, age, 100_000);
+        let hazard = |hazards: &Hazards, age| hazards.of_idle(MINUTE, age, 100_000);
         assert!((hazard(&hazards, MINUTE) - 0.05).abs() < 1e-9);
         minute(&mut hazards, 50_000, 0, MINUTE);
         let untouched = hazard(&hazards, MINUTE);
@@ -136,21 +156,24 @@ mod tests {
     }
 
     #[test]
-    fn what_is_away_counts_for_the_ages_at_which_it_was_taken() {
+    fn what_is_away_is_judged_by_itself_as_soon_as_something_is_known_of_it() {
         let mut hazards = Hazards::new();
-        let nobody = |_| 0;
-        hazards.see(
-            MINUTE,
-            &Seen {
-                passed: MINUTE,
-                idle_for: &nobody,
-                used_after: &nobody,
-                away: (9_900, 100, MINUTE * 3),
-            },
-        );
-        let hazard = |age| hazards.hazard(MINUTE, age, 1);
-        assert!((hazard(MINUTE * 2) - 0.01).abs() < 1e-4);
-        assert!((hazard(MINUTE * 3) - 0.01).abs() < 1e-4, "by the age below");
-        assert!((hazard(MINUTE * 4) - 0.05).abs() < 1e-9);
+        let hazard = |hazards: &Hazards| hazards.of_away(0.02, 10_000);
+        assert!((hazard(&hazards) - 0.02).abs() < 1e-9, "as of idle pages");
+        for _ in 0..10 {
+            hazards.see(
+                MINUTE,
+                &Seen {
+                    passed: MINUTE,
+                    idle_for: &|_| 0,
+                    used_after: &|_| 0,
+                    away: (9_990, 10),
+                },
+            );
+        }
+        let told = hazard(&hazards);
+        assert!((0.002..0.005).contains(&told), "{told}");
+        let of_idle = hazards.of_idle(MINUTE, MINUTE, 100_000);
+        assert!((of_idle - 0.05).abs() < 1e-9, "nothing was seen of those");
     }
 }

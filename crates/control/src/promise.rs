@@ -106,9 +106,11 @@ struct Known {
     hazards: Hazards,
     /// No age is below.
     least: Duration,
-    /// The age that counts as idle, and the share of what is that old that is used within a minute.
+    /// The age that counts as idle.
     age: Duration,
-    hazard: f64,
+    /// The share of what is that old and in memory that is used within a minute, and of what is away.
+    of_idle: f64,
+    of_away: f64,
 }
 
 /// Keeps the promise of one group.
@@ -140,7 +142,8 @@ impl Keeper {
             hazards,
             least: promise.min_age,
             age: promise.min_age,
-            hazard: hazards.hazard(promise.min_age, promise.min_age, 0),
+            of_idle: hazards.of_idle(promise.min_age, promise.min_age, 0),
+            of_away: 0.0,
         };
         Keeper {
             promise,
@@ -192,7 +195,7 @@ impl Keeper {
                 passed,
                 idle_for: &|age| (found.idle_for)(age).of(kind),
                 used_after: &|age| (found.used_after)(age).of(kind),
-                away: (found.away.of(kind), found.returned.of(kind), known.age),
+                away: (found.away.of(kind), found.returned.of(kind)),
             };
             known.hazards.see(min_age, &seen);
         }
@@ -258,7 +261,7 @@ impl Keeper {
 
     /// The kinds, first the one of which less is used again.
     pub fn order(&self) -> [Kind; 2] {
-        match self.file.hazard <= self.anon.hazard {
+        match self.file.of_idle <= self.anon.of_idle {
             true => [Kind::File, Kind::Anon],
             false => [Kind::Anon, Kind::File],
         }
@@ -270,31 +273,37 @@ impl Keeper {
         if self.is_resting() || self.came_back().total() >= self.allowed_pages() {
             return 0;
         }
-        let expected =
-            |kind| (self.away.of(kind) + planned.of(kind)) as f64 * self.known(kind).hazard;
-        let spent: f64 = KINDS.into_iter().map(expected).sum();
-        let left = self.allowed_pages() as f64 * AIM - spent;
-        (left.max(0.0) / self.known(kind).hazard) as u64
+        let planned: f64 = KINDS
+            .into_iter()
+            .map(|kind| planned.of(kind) as f64 * self.known(kind).of_idle)
+            .sum();
+        ((self.left() - planned).max(0.0) / self.known(kind).of_idle) as u64
     }
 
-    /// Chooses the least age of those at which about as much can be away as at any.
+    /// What is made use of of the promise, less what is expected to come back of what is away: pages a minute.
+    fn left(&self) -> f64 {
+        let of_away = |kind| self.away.of(kind) as f64 * self.known(kind).of_away;
+        let expected: f64 = KINDS.into_iter().map(of_away).sum();
+        (self.allowed_pages() as f64 * AIM - expected).max(0.0)
+    }
+
+    /// Chooses the least age of those at which about as much can go as at any.
     fn find_age(&mut self, kind: Kind, idle_for: &dyn Fn(Duration) -> u64) {
         let (min_age, nr_group_pages) = (self.promise.min_age, self.nr_footprint_pages);
-        let allowed = self.allowed_pages() as f64 * AIM;
-        let nr_away = self.away.of(kind);
+        let (left, nr_away) = (self.left(), self.away.of(kind));
         let known = self.known_mut(kind);
         let longer = Hazards::ages(min_age).filter(|age| *age > known.least);
         let ages = std::iter::once(known.least).chain(longer);
-        let mut leaves: Vec<(Duration, f64, f64)> = Vec::new();
+        let mut gives: Vec<(Duration, f64, f64)> = Vec::new();
         for age in ages {
-            let hazard = known.hazards.hazard(min_age, age, nr_group_pages);
-            let is_old = (idle_for(age) + nr_away) as f64;
-            leaves.push((age, hazard, is_old.min(allowed / hazard)));
+            let of_idle = known.hazards.of_idle(min_age, age, nr_group_pages);
+            gives.push((age, of_idle, (idle_for(age) as f64).min(left / of_idle)));
         }
-        let most = leaves.iter().map(|leaves| leaves.2).fold(0.0, f64::max);
-        let found = leaves.into_iter().find(|leaves| leaves.2 >= most * ENOUGH);
-        if let Some((age, hazard, _)) = found {
-            (known.age, known.hazard) = (age, hazard);
+        let most = gives.iter().map(|gives| gives.2).fold(0.0, f64::max);
+        let found = gives.into_iter().find(|gives| gives.2 >= most * ENOUGH);
+        if let Some((age, of_idle, _)) = found {
+            (known.age, known.of_idle) = (age, of_idle);
+            known.of_away = known.hazards.of_away(of_idle, nr_away);
         }
     }
 
@@ -386,24 +395,31 @@ mod tests {
     /// used again in ten seconds while they are in memory; what is away by a time, and the age then.
     fn away_after(seconds: u64, nr_used: u64) -> (u64, Duration) {
         let mut keeper = keeper();
-        let mut away = 0;
+        let (mut away, mut too_young) = (0, 0);
         for at_s in (0..=seconds).step_by(10) {
-            let idle = 70_000 - away;
             let at = Duration::from_secs(at_s);
             let if_old = |age, nr_pages| anon(if age <= at { nr_pages } else { 0 });
             let is_used = |age| age < Duration::from_secs(120);
+            // What was taken too young comes back as it is used again in memory.
+            let returned = nr_used * too_young / 70_000;
+            (away, too_young) = (away - returned, too_young - returned);
+            let idle = 70_000 - away;
             keeper.look(
                 at,
                 &Found {
                     resident: anon(FOOTPRINT - away),
                     away: anon(away),
-                    returned: NrPages::default(),
+                    returned: anon(returned),
                     idle_for: &|age| if_old(age, idle),
                     used_after: &|age| if_old(age, if is_used(age) { nr_used } else { 0 }),
                 },
             );
             if keeper.age(Kind::Anon) <= at {
-                away += keeper.room(Kind::Anon, NrPages::default()).min(idle);
+                let room = keeper.room(Kind::Anon, NrPages::default()).min(idle);
+                away += room;
+                if is_used(keeper.age(Kind::Anon)) {
+                    too_young += room;
+                }
             }
         }
         (away, keeper.age(Kind::Anon))

@@ -6,7 +6,7 @@
 use super::by_amount::Fares;
 use super::cache::OfGroup;
 use super::choice::Chosen;
-use super::promised::{Promised, promise_of};
+use super::promised::{self, Promised};
 use super::rules::Rule;
 use super::status::{GroupStatus, WhyNotMore};
 use super::waits::{self, Waits};
@@ -15,7 +15,7 @@ use crate::observe::programs::Label;
 use std::time::Duration;
 use strata_control::guard::{self, Leaning, Offer, Walked};
 use strata_control::last_resort::Exposed;
-use strata_control::promise::{Keeper, Standing};
+use strata_control::promise::{Keeper, Promise, Standing};
 use strata_linux::addr::PAGE_BYTES;
 use strata_linux::cgroup::GroupReader;
 use strata_lru::ages::{Aged, NrPages};
@@ -337,6 +337,17 @@ impl Group {
             why_not_more: self.why_not_more,
         }
     }
+}
+
+/// What a rule promises of a group of so many pages.
+fn promise_of(rule: &Rule, nr_footprint_pages: u64, read: Option<Duration>) -> Promise {
+    // Nothing may come back where nothing is taken for being idle.
+    let none = Promise {
+        share_per_min: 0.0,
+        min_age: rule.min_age,
+        stall_share: rule.stall_share,
+    };
+    promised::promise_of(rule.promise, none, nr_footprint_pages, read)
 }
 
 /// With so much page cache.

@@ -26,6 +26,7 @@ mod cache_acts;
 mod caches;
 mod choice;
 mod group;
+mod halts;
 pub mod history;
 mod house;
 mod limits;
@@ -68,6 +69,7 @@ use strata_linux::access::{self, AccessChoice, AccessError};
 use strata_linux::addr::PAGE_BYTES;
 use strata_lru::{GroupId, Kind};
 use takes::{Takes, Went};
+pub use waits::NoWaits;
 use writes::Writes;
 
 /// What is asked of a guard.
@@ -94,12 +96,8 @@ pub enum ManagedError {
     #[error("starting a thread failed: {0}")]
     Thread(#[source] std::io::Error),
     /// A promise by time can't be judged.
-    #[error(
-        "a promise of slowdown needs to know how long groups wait for memory: the kernel does not tell (that takes \
-         cgroup v2 with pressure stall information), and what a read from swap takes could not be measured, as no \
-         page went to swap and came back (is there swap? --swap zram:2G makes some)"
-    )]
-    NoWaits,
+    #[error(transparent)]
+    NoWaits(#[from] NoWaits),
 }
 
 /// All groups that are looked after.
@@ -251,7 +249,7 @@ impl Managed {
     /// Sees to it that the promises of these rules can be judged; to be called when the swap is there.
     ///
     /// # Errors
-    /// [`ManagedError::NoWaits`].
+    /// [`NoWaits`].
     pub fn measure(&mut self) -> Result<(), ManagedError> {
         self.read = waits::measure(&self.rules, self.read)?;
         Ok(())
@@ -260,7 +258,7 @@ impl Managed {
     /// Other rules hold from the next walk on, which is at once.
     ///
     /// # Errors
-    /// [`ManagedError::NoWaits`]; then the rules before hold.
+    /// [`NoWaits`]; then the rules before hold.
     pub fn set_rules(&mut self, rules: Rules) -> Result<(), ManagedError> {
         self.read = waits::measure(&rules, self.read)?;
         for group in self.groups.values_mut() {

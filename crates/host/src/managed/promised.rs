@@ -11,7 +11,6 @@
 //! **Owns** both, and what they are to whoever keeps them. **Does not own** how they are kept
 //! (`strata_control::promise`).
 
-use super::rules::Rule;
 use std::fmt;
 use std::time::Duration;
 use strata_control::promise::Promise;
@@ -41,22 +40,29 @@ impl fmt::Display for Promised {
     }
 }
 
-/// What a rule promises of a group of so many pages, of which each takes so long to be read back.
-pub(super) fn promise_of(rule: &Rule, nr_footprint_pages: u64, read: Option<Duration>) -> Promise {
-    let by_share = |share_per_min, stall_share| Promise {
-        share_per_min,
-        min_age: rule.min_age,
-        stall_share,
-    };
-    match rule.promise {
-        // Nothing may come back where nothing is taken for being idle.
-        None => by_share(0.0, rule.stall_share),
-        Some(Promised::ComesBack(share)) => by_share(share, rule.stall_share),
-        Some(Promised::Slowdown(share)) => {
+/// What that is for a group of so many pages, of which each takes so long to be read back. The rest is as in `none`, by
+/// which nothing may come back.
+pub(super) fn promise_of(
+    promised: Option<Promised>,
+    none: Promise,
+    nr_footprint_pages: u64,
+    read: Option<Duration>,
+) -> Promise {
+    match promised {
+        None => none,
+        Some(Promised::ComesBack(share_per_min)) => Promise {
+            share_per_min,
+            ..none
+        },
+        Some(Promised::Slowdown(stall_share)) => {
             let read = read.unwrap_or(READ_ASSUMED).max(Duration::from_nanos(1));
-            let nr_pages = MINUTE.as_secs_f64() * share / read.as_secs_f64();
+            let nr_pages = MINUTE.as_secs_f64() * stall_share / read.as_secs_f64();
             let of_group = nr_pages / nr_footprint_pages.max(1) as f64;
-            by_share(of_group.min(1.0), share)
+            Promise {
+                share_per_min: of_group.min(1.0),
+                stall_share,
+                ..none
+            }
         }
     }
 }
@@ -79,17 +85,19 @@ mod tests {
 
     #[test]
     fn a_promise_by_time_lets_as_many_pages_come_back_as_can_be_read_within_it() {
-        let rule = Rule {
-            promise: Some(Promised::Slowdown(0.01)),
-            ..Rule::default()
+        let none = Promise {
+            share_per_min: 0.0,
+            min_age: MINUTE,
+            stall_share: 0.5,
         };
+        let of = |nr_pages, read| promise_of(Some(Promised::Slowdown(0.01)), none, nr_pages, read);
         let read = Some(Duration::from_micros(100));
         // 0.6 s of a minute, 6,000 reads.
-        let promise = promise_of(&rule, 600_000, read);
+        let promise = of(600_000, read);
         assert!((promise.share_per_min - 0.01).abs() < 1e-9, "{promise:?}");
         assert_eq!(promise.stall_share, 0.01);
-        assert_eq!(promise_of(&rule, 600, read).share_per_min, 1.0);
-        let slow = promise_of(&rule, 600_000, None);
+        assert_eq!(of(600, read).share_per_min, 1.0);
+        let slow = of(600_000, None);
         assert!((slow.share_per_min - 0.001).abs() < 1e-9, "{slow:?}");
     }
 }

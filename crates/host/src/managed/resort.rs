@@ -7,13 +7,10 @@
 //! - I1: a thaw is in the journal before a group is frozen: the next guard lets go on what a dead one has left.
 //! - I2: a group goes on as soon as no rule for it says "freeze", and at the end in any case.
 
-use super::Managed;
 use super::group::Group;
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 use strata_control::last_resort::{Exposed, LastResort, Moment, Step, WhenShort};
 use strata_linux::cgroup::{self, Freezer, HaltError};
-use strata_linux::process::MachineMemory;
 use strata_linux::undo::Journal;
 use strata_linux::units::Bytes;
 use strata_lru::GroupId;
@@ -39,7 +36,7 @@ pub(super) struct Resort {
 }
 
 impl Resort {
-    fn new(journal: Journal) -> Resort {
+    pub(super) fn new(journal: Journal) -> Resort {
         Resort {
             decision: LastResort::default(),
             journal,
@@ -50,7 +47,7 @@ impl Resort {
     }
 
     /// Returns whether something was decided.
-    fn look(&mut self, now: Moment, groups: &mut BTreeMap<GroupId, Group>) -> bool {
+    pub(super) fn look(&mut self, now: Moment, groups: &mut BTreeMap<GroupId, Group>) -> bool {
         let may_stay = |id: &GroupId| {
             let group = groups.get(id);
             group.is_some_and(|group| group.exposed(*id).when_short == WhenShort::Freeze)
@@ -122,6 +119,11 @@ impl Resort {
         }
     }
 
+    /// What was done since it was asked last.
+    pub(super) fn news(&mut self) -> Vec<News> {
+        std::mem::take(&mut self.news)
+    }
+
     fn tell_once(&mut self, group: &Group, error: &HaltError) {
         if self.told.insert(group.name().to_owned()) {
             self.news.push(News::Warning(error.to_string()));
@@ -153,57 +155,11 @@ impl Resort {
         }
     }
 
-    fn thaw_all(&mut self, groups: &mut BTreeMap<GroupId, Group>, why: &str) {
+    /// Lets all go on that were stopped.
+    pub(super) fn thaw_all(&mut self, groups: &mut BTreeMap<GroupId, Group>, why: &str) {
         let all: Vec<GroupId> = self.frozen.keys().copied().collect();
         for id in all {
             self.thaw(id, groups, why);
-        }
-    }
-}
-
-impl Managed {
-    /// Groups may be stopped and ended where their rules say so; `journal` keeps what has to be undone.
-    pub fn may_halt(&mut self, journal: Journal) {
-        self.resort = Some(Resort::new(journal));
-    }
-
-    /// What was done with whole groups since it was asked last.
-    pub fn news(&mut self) -> Vec<News> {
-        let resort = self.resort.as_mut();
-        resort.map_or_else(Vec::new, |resort| std::mem::take(&mut resort.news))
-    }
-
-    /// To be called about once a second, after what is idle was looked for.
-    pub(super) fn halt(&mut self, at: Duration) {
-        let Some(resort) = &mut self.resort else {
-            return;
-        };
-        let Some(free_share) = self.rules.free_share else {
-            return resort.thaw_all(
-                &mut self.groups,
-                "no rule says how much is to be free any more",
-            );
-        };
-        let Ok(memory) = MachineMemory::read() else {
-            return;
-        };
-        let now = Moment {
-            at,
-            available_bytes: memory.available_bytes,
-            wanted_bytes: (memory.total_bytes as f64 * free_share) as u64,
-            is_exhausted: self.is_exhausted,
-        };
-        let is_enough = now.available_bytes >= now.wanted_bytes;
-        if resort.look(now, &mut self.groups) || is_enough {
-            // Whether nothing is left has to be found anew: what was frozen gives what it holds.
-            self.is_exhausted = false;
-        }
-    }
-
-    /// Lets all go on that were stopped.
-    pub(super) fn let_go_on(&mut self) {
-        if let Some(resort) = &mut self.resort {
-            resort.thaw_all(&mut self.groups, "the guard ends");
         }
     }
 }
@@ -213,6 +169,7 @@ mod tests {
     use super::super::choice::Chosen;
     use super::super::rules::Rule;
     use super::*;
+    use std::time::Duration;
     use strata_linux::cgroup::{GroupReader, mount_point};
 
     #[test]

@@ -6,7 +6,6 @@
 //!
 //! **Owns** the reckoning. **Does not own** what follows (`strata_control::promise`).
 
-use super::ManagedError;
 use super::rules::Rules;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -17,6 +16,15 @@ use strata_linux::swap;
 const MINUTE: Duration = Duration::from_secs(60);
 /// No two looks are so close that a share of the time between them says nothing.
 const PASSED_S_MIN: f64 = 1e-3;
+
+/// A promise by time can't be judged.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error(
+    "a promise of slowdown needs to know how long groups wait for memory: the kernel does not tell (that takes cgroup v2 \
+     with pressure stall information), and what a read from swap takes could not be measured, as no page went to swap and \
+     came back (is there swap? --swap zram:2G makes some)"
+)]
+pub struct NoWaits;
 
 /// The waits of one group.
 #[derive(Clone, Debug, Default)]
@@ -69,11 +77,8 @@ impl Waits {
 /// What a page takes to be read back from swap, where rules need it and it is not known yet.
 ///
 /// # Errors
-/// [`ManagedError::NoWaits`]: a promise by time can't be judged, neither by the kernel's word nor by what was measured.
-pub(super) fn measure(
-    rules: &Rules,
-    known: Option<Duration>,
-) -> Result<Option<Duration>, ManagedError> {
+/// [`NoWaits`]: a promise by time can't be judged, neither by the kernel's word nor by what was measured.
+pub(super) fn measure(rules: &Rules, known: Option<Duration>) -> Result<Option<Duration>, NoWaits> {
     if known.is_some() || !rules.have_promise_by_time() {
         return Ok(known);
     }
@@ -86,7 +91,7 @@ pub(super) fn measure(
         groups.iter().any(|group| group.waited_us().is_some())
     };
     match measured {
-        None if !is_told() => Err(ManagedError::NoWaits),
+        None if !is_told() => Err(NoWaits),
         measured => Ok(measured),
     }
 }

@@ -1,0 +1,57 @@
+//! When whole groups are stopped or ended, and go on: from second to second, and at the end.
+//!
+//! **Owns** the readings that the decision goes by. **Does not own** who is stopped and how (`resort`).
+
+use super::Managed;
+use super::resort::{News, Resort};
+use std::time::Duration;
+use strata_control::last_resort::Moment;
+use strata_linux::process::MachineMemory;
+use strata_linux::undo::Journal;
+
+impl Managed {
+    /// Groups may be stopped and ended where their rules say so; `journal` keeps what has to be undone.
+    pub fn may_halt(&mut self, journal: Journal) {
+        self.resort = Some(Resort::new(journal));
+    }
+
+    /// What was done with whole groups since it was asked last.
+    pub fn news(&mut self) -> Vec<News> {
+        let resort = self.resort.as_mut();
+        resort.map_or_else(Vec::new, Resort::news)
+    }
+
+    /// To be called about once a second, after what is idle was looked for.
+    pub(super) fn halt(&mut self, at: Duration) {
+        let Some(resort) = &mut self.resort else {
+            return;
+        };
+        let Some(free_share) = self.rules.free_share else {
+            return resort.thaw_all(
+                &mut self.groups,
+                "no rule says how much is to be free any more",
+            );
+        };
+        let Ok(memory) = MachineMemory::read() else {
+            return;
+        };
+        let now = Moment {
+            at,
+            available_bytes: memory.available_bytes,
+            wanted_bytes: (memory.total_bytes as f64 * free_share) as u64,
+            is_exhausted: self.is_exhausted,
+        };
+        let is_enough = now.available_bytes >= now.wanted_bytes;
+        if resort.look(now, &mut self.groups) || is_enough {
+            // Whether nothing is left has to be found anew: what was frozen gives what it holds.
+            self.is_exhausted = false;
+        }
+    }
+
+    /// Lets all go on that were stopped.
+    pub(super) fn let_go_on(&mut self) {
+        if let Some(resort) = &mut self.resort {
+            resort.thaw_all(&mut self.groups, "the guard ends");
+        }
+    }
+}

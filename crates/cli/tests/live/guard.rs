@@ -85,7 +85,7 @@ fn own_swap() -> Option<SwapArea> {
         .find(|area| area.path.as_os_str() == recorded.as_str())
 }
 
-fn release() -> Finished {
+pub(crate) fn release() -> Finished {
     Strata::new(["guard", "--release"]).finish()
 }
 

@@ -1,6 +1,6 @@
 //! `strata guard` where a limit above the groups that it watches is near.
 
-use crate::guard::{bytes, end, of, wait_for};
+use crate::guard::{ACTING, bytes, end, of, wait_for};
 use crate::guard_cache::{ONCE_MIB, Reader};
 use crate::support;
 
@@ -9,6 +9,7 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
+use rustix::process::Signal;
 use serde_json::Value;
 use strata_linux::access::census::Census;
 use support::leaks::Guard;
@@ -17,16 +18,19 @@ use support::programs::Touch;
 use support::residency::{MIB, resident_bytes};
 use support::strata::{Strata, patience};
 
+fn set_limit(parent: &TestGroup, limit: &str) {
+    let is_v1 = parent.path.join("memory.limit_in_bytes").exists();
+    let (name, none) = match is_v1 {
+        true => ("memory.limit_in_bytes", "-1"),
+        false => ("memory.max", "max"),
+    };
+    let limit = if limit == "none" { none } else { limit };
+    fs::write(parent.path.join(name), limit).expect("limited");
+}
+
 /// A parent's limit, such that little room is left.
 fn limit(parent: &TestGroup) {
-    let is_v1 = parent.path.join("memory.limit_in_bytes").exists();
-    let name = if is_v1 {
-        "memory.limit_in_bytes"
-    } else {
-        "memory.max"
-    };
-    let limit_bytes = parent.usage_bytes() + MIB;
-    fs::write(parent.path.join(name), limit_bytes.to_string()).expect("limited");
+    set_limit(parent, &(parent.usage_bytes() + MIB).to_string());
 }
 
 /// A parent, whose groups may be limited.
@@ -97,6 +101,7 @@ fn near_a_parents_limit_the_oldest_goes_whoever_has_it_and_what_is_used_stays() 
         of_idle >= 9 * (of_idle + of_busy) / 10,
         "{of_idle} {of_busy} {last:#}"
     );
+    set_limit(&parent, "none");
     end(live);
     worker.ask("rest");
     for touch in [&mut sleeper, &mut worker] {
@@ -143,4 +148,29 @@ fn near_a_parents_limit_page_cache_that_was_read_once_goes_before_memory_of_prog
     assert_eq!(sleeper.ask("verify 0 16384"), "0", "pages are as they were");
     drop((sleeper, reader));
     drop(idle);
+}
+
+#[test]
+fn swap_of_a_group_that_has_no_room_for_it_below_its_limit_stays_and_nobody_is_killed() {
+    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    let _guard = Guard::new();
+    let group = TestGroup::new("guard-away");
+    let mut idle = start(&group);
+    let mut live = Live::start(&crate::guard::guard(&ACTING));
+    wait_for(&live, "much to go", |status| {
+        bytes(of(status, &format!("/{}", name_of(&group))), "away_bytes") > 32 * MIB
+    });
+    limit(&group);
+    live.signal(Signal::INT);
+    live.end();
+    let said = live.stderr();
+    assert!(said.contains("is left as it is"), "{said}");
+    set_limit(&group, "none");
+    assert_eq!(
+        idle.ask("verify 0 16384"),
+        "0",
+        "it lives, and pages are as they were"
+    );
+    crate::guard::release().expect_success();
+    drop((idle, group));
 }

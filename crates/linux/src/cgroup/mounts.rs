@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use strata_control::CgroupVersion as Version;
 
 use super::error::CgroupError;
-use crate::swap::unescape;
+use crate::swap::status::unescape;
 
 /// One mount of the hierarchy that has the memory controller.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -275,7 +275,7 @@ impl BudgetGroup {
     }
 
     fn check_swap(&self, bytes: u64) -> Result<(), ReclaimError> {
-        if !crate::swap::is_swap_below(bytes) {
+        if !crate::swap::status::is_swap_below(bytes) {
             return Ok(());
         }
         let GroupStats { lru_file_bytes, .. } = self.stats()?;

@@ -14,7 +14,7 @@
 //!
 //! **Invariants**
 //! - W1: a device is taken down only if what it holds fits into available memory less
-//!   [`SWAPOFF_MARGIN_BYTES`].
+//!   [`SWAPOFF_MARGIN_BYTES`], and what a group has in swap below its limit: else the kernel kills in the group.
 //! - W2: a device or file is touched only if it carries the UUID we gave it, or is still blank; a file that a reboot has left
 //!   ([`remove_stale`]) only if it carries the label of a Strata's.
 //! - W3: two Stratas never take the same zram device, and the last user of zswap puts its switch back.
@@ -25,7 +25,7 @@ mod header;
 mod read_latency;
 mod record;
 mod spec;
-mod status;
+pub(crate) mod status;
 mod zram;
 mod zswap;
 
@@ -40,13 +40,13 @@ use header::FirstPage;
 pub use read_latency::measure_read;
 pub use record::{Backing, SwapRecord};
 pub use spec::{SWAP_MIN_BYTES, SwapSpec, SwapSpecError};
-pub(crate) use status::unescape;
 pub use status::{
     SwapArea, available_memory_bytes, free_swap_bytes, is_on_disk, is_swap_below,
     known_free_swap_bytes, swap_areas, total_swap_bytes,
 };
 pub use zram::ZramStats;
 
+use crate::cgroup::GroupReader;
 use crate::sys::swap as sys;
 use crate::undo::{Journal, Undo};
 use crate::units::Bytes;
@@ -120,6 +120,22 @@ pub enum SwapError {
         used_bytes: u64,
         /// What is available, margin not counted.
         available_bytes: u64,
+    },
+    /// Taking it down would bring a group above its limit, and the kernel would kill there.
+    #[error(
+        "swap {} is left as it is: {} has {} in swap and room for {} below its limit; \
+         `swapoff {}` when there is more",
+        path.display(), group.display(), Bytes(*swapped_bytes), Bytes(*room_bytes), path.display()
+    )]
+    GroupWontFit {
+        /// The device.
+        path: PathBuf,
+        /// The group.
+        group: PathBuf,
+        /// What it has in swap, on any device.
+        swapped_bytes: u64,
+        /// What it may still have in memory.
+        room_bytes: u64,
     },
     /// The journal could not be written, so nothing was made.
     #[error("the swap device could not be recorded, so it was not made: {0}")]
@@ -328,7 +344,7 @@ fn swap_off(path: &Path) -> Result<(), SwapError> {
     let Some(area) = status::area_at(path).map_err(failed)? else {
         return Ok(());
     };
-    let mut why = io::ErrorKind::Interrupted;
+    let mut why = failed(io::ErrorKind::Interrupted.into());
     for _ in 0..SWAPOFF_TRIES {
         let available_bytes = available_memory_bytes().map_err(failed)?;
         if !fits(area.used_bytes, available_bytes) {
@@ -338,19 +354,51 @@ fn swap_off(path: &Path) -> Result<(), SwapError> {
                 available_bytes,
             });
         }
+        if let Some(crowded) = crowded_group(path, area.used_bytes) {
+            why = crowded;
+            thread::sleep(NO_ROOM_PAUSE);
+            continue;
+        }
         match sys::swapoff(path) {
             Ok(()) => return Ok(()),
             Err(source) if source.kind() == io::ErrorKind::Interrupted => {
                 thread::sleep(Duration::from_millis(1));
             }
             Err(source) if source.kind() == io::ErrorKind::OutOfMemory => {
-                why = source.kind();
+                why = failed(source);
                 thread::sleep(NO_ROOM_PAUSE);
             }
             Err(source) => return Err(failed(source)),
         }
     }
-    Err(failed(why.into()))
+    Err(why)
+}
+
+/// A group that has more in swap than it may have in memory. What other swap has room for goes there, and no group is told.
+fn crowded_group(path: &Path, used_bytes: u64) -> Option<SwapError> {
+    let others = swap_areas().ok()?.into_iter();
+    let others = others.filter(|area| area.path != path);
+    let elsewhere_bytes: u64 = others.map(|area| area.size_bytes - area.used_bytes).sum();
+    if used_bytes <= elsewhere_bytes {
+        return None;
+    }
+    let groups = GroupReader::all().ok()?;
+    groups.into_iter().find_map(|group| {
+        let limit_bytes = group.limit_bytes()?;
+        let stats = group.stats().ok()?;
+        // The kernel drops page cache of a group before it kills there.
+        let kept_bytes = group
+            .usage_bytes()?
+            .saturating_sub(stats.lru_file_bytes.unwrap_or(0));
+        let room_bytes = limit_bytes.saturating_sub(kept_bytes);
+        let swapped_bytes = stats.swapped_out_bytes()?.min(used_bytes);
+        (swapped_bytes > room_bytes).then(|| SwapError::GroupWontFit {
+            path: path.to_owned(),
+            group: group.path().to_owned(),
+            swapped_bytes,
+            room_bytes,
+        })
+    })
 }
 
 fn fits(used_bytes: u64, available_bytes: u64) -> bool {

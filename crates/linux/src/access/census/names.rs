@@ -18,7 +18,7 @@ use rustix::io::Errno;
 
 use super::{Census, FileId};
 use crate::process::{Device, parse_maps};
-use crate::swap::unescape;
+use crate::swap::status::unescape;
 use crate::sys::bpf_census::NameCall;
 
 /// What the kernel appends to the name of a file that has none any more.

@@ -290,7 +290,8 @@ impl Keeper {
     /// Chooses the least age of those at which about as much can go as at any.
     fn find_age(&mut self, kind: Kind, idle_for: &dyn Fn(Duration) -> u64) {
         let (min_age, nr_group_pages) = (self.promise.min_age, self.nr_footprint_pages);
-        let (left, nr_away) = (self.left(), self.away.of(kind));
+        // Where nothing is left the age is the one at which something can go first.
+        let (left, nr_away) = (self.left().max(1.0), self.away.of(kind));
         let known = self.known_mut(kind);
         let longer = Hazards::ages(min_age).filter(|age| *age > known.least);
         let ages = std::iter::once(known.least).chain(longer);
@@ -438,9 +439,13 @@ mod tests {
 
     #[test]
     fn an_age_at_which_idle_memory_is_used_again_is_not_enough_before_anything_was_taken() {
-        let (away, age) = away_after(600, 700);
-        assert_eq!(age, Duration::from_secs(120));
-        assert!(away > 60_000, "{away}");
+        let early = away_after(110, 700).0;
+        assert!((1_000..=2_500).contains(&early), "{early}");
+        for seconds in [200, 600] {
+            let (away, age) = away_after(seconds, 700);
+            assert_eq!(age, Duration::from_secs(120));
+            assert!(away > 5 * early, "{away}");
+        }
     }
 
     #[test]

@@ -230,6 +230,10 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
         Some(GuardVerb::History(args)) => return history::show(args),
         None => {}
     }
+    // First, as who sends it does not know how far this is.
+    let hangs_up = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(SIGHUP, Arc::clone(&hangs_up))
+        .context("installing the handler of SIGHUP failed")?;
     let asked = asked(args)?;
     if args.check {
         let nr_rules = asked.rules.rules.len();
@@ -259,9 +263,6 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
     }
     let swap = args.swap.clone().or(asked.swap).unwrap_or_default();
     let history = args.history.clone().or(asked.history);
-    let hangs_up = Arc::new(AtomicBool::new(false));
-    signal_hook::flag::register(SIGHUP, Arc::clone(&hangs_up))
-        .context("installing the handler of SIGHUP failed")?;
     let mut service = Service::start(&MetricsConfig {
         address: args.metrics,
         textfile: (args.metrics_textfile.clone())

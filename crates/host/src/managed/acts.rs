@@ -56,13 +56,17 @@ impl Managed {
         let is_used_up = planned.sum::<u64>() >= swap_room_pages;
         let waits_for_rate = is_used_up && swap_room_pages < self.room_in_swap().unwrap_or(0);
         for (id, offer) in &choice.offers {
-            let mut planned = offer.planned;
+            let (mut planned, mut is_held_up) = (offer.planned, false);
             if !again {
-                planned += self.ask_for_amount(*id, at, *offer, by_amount.contains(id));
+                let (more, is_bounded) =
+                    self.ask_for_amount(*id, at, *offer, by_amount.contains(id));
+                planned += more;
+                is_held_up = is_bounded;
             }
             if let Some(group) = self.groups.get_mut(id) {
-                let is_held_up = waits_for_rate && group.has_room_for_more(*offer);
-                self.writes.hold_up |= is_held_up;
+                let has_more = waits_for_rate && group.has_room_for_more(*offer);
+                self.writes.hold_up |= has_more;
+                is_held_up |= has_more;
                 let rate = is_held_up.then_some(WhyNotMore::SwapWrites);
                 group.judge(offer.could, planned, self.no_swap.or(rate));
             }
@@ -84,9 +88,16 @@ impl Managed {
         }
     }
 
-    /// Has the kernel take a part of what is idle of a group and does not go page by page; returns how much.
-    fn ask_for_amount(&mut self, id: GroupId, at: Duration, offer: Offer, all: bool) -> NrPages {
-        let none = NrPages::default();
+    /// Has the kernel take a part of what is idle of a group and does not go page by page; returns how much, and whether it
+    /// would be more but for the bound on writes to swap.
+    fn ask_for_amount(
+        &mut self,
+        id: GroupId,
+        at: Duration,
+        offer: Offer,
+        all: bool,
+    ) -> (NrPages, bool) {
+        let none = (NrPages::default(), false);
         let (Some(amounts), Some(group)) = (&mut self.amounts, self.groups.get(&id)) else {
             return none;
         };
@@ -114,14 +125,15 @@ impl Managed {
             0 => u64::MAX,
             _ => by_amount::step_within(self.writes.room_pages(at)),
         };
-        let room = room.min(rate);
-        match by_amount::step(group.reader(), nr_idle, room.min(nr_idle)) {
+        let room = room.min(nr_idle);
+        let is_bounded = rate < room;
+        match by_amount::step(group.reader(), nr_idle, room.min(rate)) {
             Some(nr_pages) => {
                 amounts.add(id, group.reader(), nr_pages, group.swappiness());
                 self.writes.spend(nr_pages.min(anon));
-                NrPages::only(kind, nr_pages)
+                (NrPages::only(kind, nr_pages), is_bounded)
             }
-            None => none,
+            None => (none.0, is_bounded),
         }
     }
 

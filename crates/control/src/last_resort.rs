@@ -67,7 +67,7 @@ pub struct Exposed {
     pub used_lately_bytes: u64,
     /// What it holds.
     pub resident_bytes: u64,
-    /// Whether it is frozen.
+    /// The group is frozen now.
     pub is_frozen: bool,
 }
 

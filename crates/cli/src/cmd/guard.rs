@@ -36,7 +36,7 @@ use crate::cmd::report_file;
 use crate::cmd::run::swap_arg;
 use crate::failure::UsageError;
 use crate::print;
-use aside::{Rereading, Stdout};
+use aside::{Read, Rereading, Stdout};
 use rules_file::RulesFile;
 use service::Service;
 use values::{promised_arg, swap_writes_arg};
@@ -303,7 +303,7 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
         &mut |observer, turn| {
             if hangs_up.swap(false, Ordering::Relaxed) {
                 match &args.config {
-                    Some(path) => rereading = read_again(path),
+                    Some(path) => rereading = read_again(path, managed.read_latency()),
                     None => return Attention::Enough,
                 }
             }
@@ -329,8 +329,9 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
             }
         },
     );
-    service.end();
+    // Groups that were frozen go on before anybody is waited for.
     managed.stop();
+    service.end();
     tell_news(&mut managed);
     let status = managed.status();
     if let Some(house) = house {
@@ -400,20 +401,20 @@ fn asked(args: &GuardArgs) -> anyhow::Result<RulesFile> {
 }
 
 /// Has a file read; its rules hold once that is done.
-fn read_again(path: &Path) -> Option<Rereading> {
+fn read_again(path: &Path, known: Option<Duration>) -> Option<Rereading> {
     let told = |error: &std::io::Error| {
         print::warning(&format_args!("the rules stay as they were: {error}"));
     };
-    Rereading::start(path).inspect_err(told).ok()
+    Rereading::start(path, known).inspect_err(told).ok()
 }
 
 /// Has the rules of a file hold; if they are wrong, those before stay.
-fn hold_from_now_on(read: anyhow::Result<RulesFile>, managed: &mut Managed) {
+fn hold_from_now_on(read: Read, managed: &mut Managed) {
     match read {
-        Ok(file) => match managed.set_rules(file.rules) {
-            Ok(()) => print::note(&"the rules of the file hold now"),
-            Err(error) => print::warning(&format!("the rules stay as they were: {error}")),
-        },
+        Ok((file, latency)) => {
+            managed.set_rules(file.rules, latency);
+            print::note(&"the rules of the file hold now");
+        }
         Err(error) => print::warning(&format!("the rules stay as they were: {error:#}")),
     }
 }

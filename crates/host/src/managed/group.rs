@@ -36,7 +36,7 @@ pub(super) struct Group {
     waits: Waits,
     /// What a page takes to be read back from swap, where that was measured.
     pub(super) read: Option<Duration>,
-    /// Whether it is stopped, as the host is short of memory.
+    /// The group is frozen, because the host is short of memory.
     pub(super) is_frozen: bool,
     rule: Rule,
     /// How the kernel's own choice fares.

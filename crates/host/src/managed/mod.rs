@@ -69,7 +69,7 @@ use strata_linux::access::{self, AccessChoice, AccessError};
 use strata_linux::addr::PAGE_BYTES;
 use strata_lru::{GroupId, Kind};
 use takes::{Takes, Went};
-pub use waits::NoWaits;
+pub use waits::{NoWaits, measure_read_latency};
 use writes::Writes;
 
 /// What is asked of a guard.
@@ -251,16 +251,19 @@ impl Managed {
     /// # Errors
     /// [`NoWaits`].
     pub fn measure(&mut self) -> Result<(), ManagedError> {
-        self.read = waits::measure(&self.rules, self.read)?;
+        self.read = measure_read_latency(&self.rules, self.read)?;
         Ok(())
     }
 
-    /// Other rules hold from the next walk on, which is at once.
-    ///
-    /// # Errors
-    /// [`NoWaits`]; then the rules before hold.
-    pub fn set_rules(&mut self, rules: Rules) -> Result<(), ManagedError> {
-        self.read = waits::measure(&rules, self.read)?;
+    /// What a page takes to be read back from swap, where that was measured.
+    pub fn read_latency(&self) -> Option<Duration> {
+        self.read
+    }
+
+    /// Other rules hold from the next walk on, which is at once. `read` is what [`measure_read_latency`] says of them: that
+    /// waits for a disk, so whoever calls this has it measured elsewhere.
+    pub fn set_rules(&mut self, rules: Rules, read: Option<Duration>) {
+        self.read = read;
         for group in self.groups.values_mut() {
             group.read = self.read;
         }
@@ -268,7 +271,6 @@ impl Managed {
         self.writes = Writes::new(rules.swap_writes);
         self.rules = rules;
         self.next_walk = Duration::ZERO;
-        Ok(())
     }
 
     /// Ends the threads, of which is counted what they have taken, and lets groups go on that were stopped.

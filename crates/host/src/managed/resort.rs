@@ -77,7 +77,7 @@ impl Resort {
         step.is_some()
     }
 
-    /// Whether it was found that a group can't be stopped or ended: the next one is asked instead.
+    /// An earlier attempt to freeze or kill this group failed: the next group is chosen instead.
     fn cant_halt(&self, groups: &BTreeMap<GroupId, Group>, id: GroupId) -> bool {
         let group = groups.get(&id);
         group.is_some_and(|group| self.told.contains(group.name()))

@@ -107,7 +107,7 @@ pub struct GroupStatus {
     pub age_file_ms: u64,
     /// How the promise stands.
     pub standing: Standing,
-    /// Whether it is stopped, as the host is short of memory and its rule says so.
+    /// The group is frozen, because the host is short of memory and its rule says so.
     #[serde(default)]
     pub is_frozen: bool,
     /// What keeps the group from giving more; `None`: there is no more.

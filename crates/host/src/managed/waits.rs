@@ -74,11 +74,15 @@ impl Waits {
     }
 }
 
-/// What a page takes to be read back from swap, where rules need it and it is not known yet.
+/// What a page takes to be read back from swap, where rules need it and it is not known yet. This waits for swap, which may
+/// lie on a disk.
 ///
 /// # Errors
 /// [`NoWaits`]: a promise by time can't be judged, neither by the kernel's word nor by what was measured.
-pub(super) fn measure(rules: &Rules, known: Option<Duration>) -> Result<Option<Duration>, NoWaits> {
+pub fn measure_read_latency(
+    rules: &Rules,
+    known: Option<Duration>,
+) -> Result<Option<Duration>, NoWaits> {
     if known.is_some() || !rules.have_promise_by_time() {
         return Ok(known);
     }

@@ -10,6 +10,8 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, channel, sync_channel}
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use strata_host::managed::measure_read_latency;
+
 use super::rules_file::RulesFile;
 use crate::print;
 
@@ -65,28 +67,36 @@ impl Stdout {
     }
 }
 
+/// What the file says, and what a page takes to be read back from swap where its rules need that.
+pub(super) type Read = anyhow::Result<(RulesFile, Option<Duration>)>;
+
 /// Reads the rules again.
 #[derive(Debug)]
-pub(super) struct Rereading(Receiver<anyhow::Result<RulesFile>>);
+pub(super) struct Rereading(Receiver<Read>);
 
 impl Rereading {
     /// Begins to read.
     ///
     /// # Errors
     /// There can be no thread.
-    pub(super) fn start(path: &Path) -> io::Result<Rereading> {
+    pub(super) fn start(path: &Path, known: Option<Duration>) -> io::Result<Rereading> {
         let (sender, receiver) = channel();
         let path: PathBuf = path.to_owned();
         let thread = thread::Builder::new().name("strata-rules".to_owned());
         thread.spawn(move || {
+            let read = || {
+                let file = RulesFile::read(&path)?;
+                let latency = measure_read_latency(&file.rules, known)?;
+                Ok((file, latency))
+            };
             // Whoever has asked again since does not wait for this.
-            let _unheard = sender.send(RulesFile::read(&path));
+            let _unheard = sender.send(read());
         })?;
         Ok(Rereading(receiver))
     }
 
     /// What the file says, once it is read.
-    pub(super) fn read(&self) -> Option<anyhow::Result<RulesFile>> {
+    pub(super) fn read(&self) -> Option<Read> {
         self.0.try_recv().ok()
     }
 }

@@ -21,8 +21,13 @@ import guards
 import programs
 
 MIB = 1 << 20
-TURN_NS, WARM_S = 100_000_000, 15
-GUARDS = {"0.2%/min": ["0.2%/min", "20s"], "1%/min": ["1%/min", "20s"], "fixed age": ["100%/min", "30s"]}
+TURN_NS, WARM_S, BASE_S = 100_000_000, 15, 40
+GUARDS = {
+    "0.2%/min": ["0.2%/min", "--min-age", "20s"], "1%/min": ["1%/min", "--min-age", "20s"],
+    "fixed age": ["100%/min", "--min-age", "30s"], "walks": ["1%/min", "--min-age", "20s", "--dry-run"],
+}
+# Nobody takes anything.
+ALONE = ["nothing", "nothing again"]
 # A small promise learns slowly; a limit holds at once.
 LENGTHS = {"0.2%/min": 2, "kernel's limit": 0.7}
 # The arm whose size the kernel's limit is told.
@@ -73,9 +78,9 @@ def turns(running, seconds, killed):
 @contextlib.contextmanager
 def guard(strata, prefix, arm, log):
     """A guard of this arm; of the kernel's limit, one that only makes the swap."""
-    promise, age = GUARDS.get(arm, GUARDS[MODEL])
     cgroup = f"/{prefix}-*" if arm in GUARDS else "/of-nobody"
-    command = [strata, "guard", "--promise", promise, "--min-age", age, "--swap", guards.SWAP, "--release", "--cgroup", cgroup]
+    command = [strata, "guard", "--promise", *GUARDS.get(arm, GUARDS[MODEL]), "--cgroup", cgroup]
+    command += [] if arm == "walks" else ["--swap", guards.SWAP, "--release"]
     with open(log, "w") as out, open(f"{log}.err", "w") as err:
         environment = os.environ | {"STRATA_RUN_DIR": f"{log}.run"}
         process = subprocess.Popen([*command, "--history", "none", "--format", "json"], stdout=out, stderr=err, env=environment)
@@ -97,12 +102,12 @@ def told_next(log):
     return json.loads(open(log).read().split("\n")[-2])
 
 
-def result(program, taken, counted, killed, before, told):
+def speed(taken, counted):
     answers, rates = sorted(taken[0]) or [0], taken[1] or [0]
     return {
         "per_s": len(answers) / (sum(answers) / 1e9 or 1), "median_per_s": statistics.median(rates),
         "p99_us": answers[len(answers) * 99 // 100] / 1000, "cpu_us": counted[1] * 1e6 / len(answers), "faults": max(counted[0], 0),
-        "killed": program.name in killed, "before": before, "after": program.group.charged(), "guard": told,
+        "thirds": [statistics.median(rates[len(rates) * n // 3 : len(rates) * (n + 1) // 3] or [0]) for n in range(3)],
     }
 
 
@@ -117,18 +122,22 @@ def one(strata, work, seconds, arm, limits):
         list(pool.map(programs.start, running))
         gc.collect()
         gc.disable()
+        of_groups = lambda: [program.group.counted() for program in running]
+        since = lambda then: [[now - before for now, before in zip(*both)] for both in zip(of_groups(), then)]
         turns(running, WARM_S, killed)
+        counted = of_groups()
+        base, counted = turns(running, BASE_S, killed), since(counted)
+        base = {program.name: speed(base[program.name], counts) for program, counts in zip(running, counted)}
         before = [program.group.charged() for program in running]
-        process = stack.enter_context(guard(strata, prefix, arm, log)) if arm != "nothing" else None
+        process = stack.enter_context(guard(strata, prefix, arm, log)) if arm not in ALONE else None
         if arm == "kernel's limit":
             programs.wait_for(lambda: zram_bytes() or process.poll() is not None)
             # Setting it takes what is above it: not on the time of who asks.
             limited = [pool.submit(program.group.set_limit, limits[program.name]) for program in running]
-        of_groups = lambda: [program.group.counted() for program in running]
         own = lambda: cpu_of(os.getpid()) + (cpu_of(process.pid) if process else 0)
         started, busy, ours, counted = time.monotonic(), busy_s(), own(), of_groups()
         taken = turns(running, seconds, killed)
-        counted = [[now - then for now, then in zip(*both)] for both in zip(of_groups(), counted)]
+        counted = since(counted)
         elapsed, busy, ours = time.monotonic() - started, busy_s() - busy, own() - ours + sum(max(cpu, 0) for _, cpu in counted)
         status = told_next(log) if arm in GUARDS else {}
         told = {group["group"].removeprefix(f"/{prefix}-"): group for group in status.get("groups", [])}
@@ -136,7 +145,10 @@ def one(strata, work, seconds, arm, limits):
             "arm": arm, "seconds": elapsed, "foreign": max(busy - ours, 0) / elapsed / os.cpu_count(),
             "price": status["price_bytes"] if status else zram_bytes() if process else 0, "cpu_s": status.get("cpu_ns", 0) / 1e9,
             "programs": {
-                program.name: result(program, taken[program.name], counts, killed, charged, told.get(program.name, {}))
+                program.name: speed(taken[program.name], counts) | {
+                    "killed": program.name in killed, "before": charged, "after": program.group.charged(),
+                    "guard": told.get(program.name, {}), "base": base[program.name],
+                }
                 for program, counts, charged in zip(running, counted, before)
             },
         }
@@ -187,17 +199,18 @@ def net(found, name):
 def table(out):
     lines = [json.loads(line) for line in open(out)]
     arms = list(dict.fromkeys(line["arm"] for line in lines))
-    arms = ["nothing", *[arm for arm in [*GUARDS, "kernel's limit"] if arm in arms]]
+    arms = ["nothing", *[arm for arm in ["nothing again", *GUARDS, "kernel's limit"] if arm in arms]]
     names = list(lines[0]["programs"])
     at = {(line["round"], line["arm"]): line for line in lines}
     rounds = [number for number in sorted({line["round"] for line in lines}) if all((number, arm) in at for arm in arms)]
     median = lambda values: statistics.median(list(values))
 
     def lost(number, arm, name, rate_of="per_s"):
-        """The share of the answers a second that an arm costs."""
-        of = lambda arm: at[number, arm]["programs"][name]
-        rate = lambda arm: 1 / (of(arm)["cpu_us"] or 1) if rate_of == "per_cpu_s" else of(arm)[rate_of]
-        return 1 - rate(arm) / rate("nothing")
+        """The share of the answers a second that an arm costs: of those that the same process gave before the arm began,
+        beside the share that it loses where nothing is done."""
+        rate = lambda of: 1 / (of["cpu_us"] or 1) if rate_of == "per_cpu_s" else of[rate_of]
+        kept = lambda of: rate(of) / (rate(of["base"]) or 1)
+        return 1 - kept(at[number, arm]["programs"][name]) / kept(at[number, "nothing"]["programs"][name])
 
     def share(number, arm, some):
         had = [net(at[number, arm], name) for name in some]

@@ -19,8 +19,8 @@
 //! ahead, copied by fork). A page whose accessed bit nobody can clear has no age: it is unseen until a walk finds the
 //! bit clear, and then it is merely seen.
 //!
-//! **Memory**: 1,352 bytes for each page table (2 MiB of address space) that has a page in memory or one that was
-//! taken: 2.6 bytes a page where tables are full.
+//! **Memory**: 344 bytes for each page table (2 MiB of address space) that has a page in memory or one that was taken,
+//! and 2 for each such page: 2.7 bytes a page where tables are full.
 //!
 //! **Limit**: a page that was taken and freed, and an address that was unmapped and mapped again between two walks,
 //! look like a refault when the address is used again.
@@ -390,8 +390,8 @@ impl Ledger {
 
     /// Memory that tables take, bytes.
     pub fn footprint_bytes(&self) -> u64 {
-        let nr_tables: usize = self.spaces.values().map(|space| space.tables.len()).sum();
-        (nr_tables * size_of::<Table>()) as u64
+        let tables = self.spaces.values().flat_map(|space| space.tables.values());
+        tables.map(|table| table.footprint_bytes() as u64).sum()
     }
 
     /// Recounts everything.

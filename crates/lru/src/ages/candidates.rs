@@ -144,9 +144,10 @@ impl Picker<'_> {
                             Some(Kind::File) => pages & !table.anon[word],
                         }
                     });
+                    let stamps = table.stamps();
                     table::ones(&pages, |index| {
                         let page = table_no * table::NR_ENTRIES as u64 + index as u64;
-                        each(*no, page, usize::from(table.stamp(index).number()));
+                        each(*no, page, usize::from(stamps[index].number()));
                     });
                 });
             }

@@ -8,7 +8,7 @@
 //! one half wrote to the page before it forked again, they can be two.
 
 use super::places::{FamilyNo, Home, ObjectNo, Place, Standing, mask};
-use super::table::{self, Bits, NR_ENTRIES, Stamp, Table};
+use super::table::{self, Bits, NR_ENTRIES, Stamp, Stamps, Table};
 use super::{Ledger, NrPages};
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ pub(super) struct Common {
     /// Mapped by several, as the kernel says, whoever they are.
     several: Bits,
     /// The youngest of what mappers say.
-    stamps: [Stamp; NR_ENTRIES],
+    stamps: Stamps,
     /// Parts that map pages of it, and which.
     pub(super) parts: Vec<(Option<usize>, Bits)>,
 }
@@ -168,12 +168,13 @@ impl Common {
 
     fn add(&mut self, mapper: Mapper<'_>, table: &Table, shift: usize, pages: &Bits) {
         let mut mapped: Bits = [0; NR_ENTRIES / 64];
+        let stamps = table.stamps();
         let is_all_unseen = mapper.place.standing == Standing::Unseen;
         table::ones(pages, |index| {
             let there = shifted(index, shift);
             let (word, bit) = place_of(there);
             mapped[word] |= bit;
-            self.stamps[there] = self.stamps[there].max(table.stamp(index));
+            self.stamps[there] = self.stamps[there].max(stamps[index]);
             let (own_word, own_bit) = place_of(index);
             if table.anon[own_word] & own_bit != 0 {
                 self.anon[word] |= bit;
@@ -198,8 +199,8 @@ impl Common {
         }
     }
 
-    pub(super) fn stamp(&self, index: usize) -> Stamp {
-        self.stamps[index]
+    pub(super) fn stamps(&self) -> &Stamps {
+        &self.stamps
     }
 
     pub(super) fn nr_pages(&self, pages: &Bits) -> NrPages {

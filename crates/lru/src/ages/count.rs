@@ -20,7 +20,7 @@
 
 use super::commons::{Common, Commons, Mapper};
 use super::places::{Home, Place, Standing, mask};
-use super::table::{self, Bits, NR_ENTRIES, Stamp, Table};
+use super::table::{self, Bits, NR_ENTRIES, Stamp, Stamps, Table};
 use super::{Ledger, NrPages, Space};
 use crate::ids::{GroupId, SpaceNo};
 use std::collections::BTreeMap;
@@ -142,7 +142,7 @@ impl Ledger {
                     };
                     tally.add_unseen(&unseen, &table.anon);
                     let seen = table::without(&own, &unseen);
-                    tally.add(&seen, &table.anon, |index| table.stamp(index));
+                    tally.add(&seen, &table.anon, &table.stamps());
                 });
                 if let Some(part) = part {
                     tally.flush([&mut parts[part], &mut total]);
@@ -169,7 +169,7 @@ impl Ledger {
             for place in places.filter(|place| place.standing != Standing::Unseen) {
                 space.visit(place, &mut |_, table, mask| {
                     let seen = table::without(&table::and(&table.present, mask), &table.unseen);
-                    tally.add(&seen, &table.anon, |index| table.stamp(index));
+                    tally.add(&seen, &table.anon, &table.stamps());
                 });
             }
             tally.flush([groups.entry(space.group).or_default()]);
@@ -260,10 +260,10 @@ impl Tally {
         self.unseen[1] += nr_pages.anon;
     }
 
-    fn add(&mut self, pages: &Bits, anon: &Bits, stamp_of: impl Fn(usize) -> Stamp) {
+    fn add(&mut self, pages: &Bits, anon: &Bits, stamps: &Stamps) {
         table::ones(pages, |index| {
             let kind = (anon[index / 64] >> (index % 64) & 1) as usize;
-            let stamp = stamp_of(index);
+            let stamp = stamps[index];
             let Some(counts) = self.by_stamp.get_mut(stamp.index()) else {
                 return;
             };
@@ -314,6 +314,6 @@ impl Common {
         let seen = table::without(pages, &self.unseen);
         let unseen = table::and(pages, &self.unseen);
         tally.add_unseen(&unseen, &self.anon);
-        tally.add(&seen, &self.anon, |index| self.stamp(index));
+        tally.add(&seen, &self.anon, self.stamps());
     }
 }

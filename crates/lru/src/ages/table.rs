@@ -5,6 +5,7 @@
 //! **Invariants**
 //! - I1: present and taken pages are disjoint; anonymous ones are among both, those of several mappers and those that
 //!   can't be seen among present.
+//! - I2: present and taken pages have a stamp each, others have none: a table with few pages takes little memory.
 
 use crate::ids::Kind;
 
@@ -156,11 +157,14 @@ pub(super) struct Table {
     pub(super) several: Bits,
     /// Present pages of which the last walk could not tell whether they were accessed.
     pub(super) unseen: Bits,
-    /// Of a present page its age, of a taken one the walk before it went; of another anything.
-    stamps: [Stamp; NR_ENTRIES],
+    /// Of each present page its age, of each taken one the walk before it went, in order of their entries.
+    packed: Box<[Stamp]>,
     /// Number of the space's walk that last told of it.
     told_in: u64,
 }
+
+/// A stamp for each entry; of one that holds no page anything.
+pub(super) type Stamps = [Stamp; NR_ENTRIES];
 
 /// Calls `each` with the index of every set bit of a word.
 #[inline]
@@ -216,6 +220,16 @@ pub(super) fn kind_at(anon: &Bits, index: usize) -> Kind {
     }
 }
 
+#[inline]
+fn stamp_word(stamps: &mut Stamps, word: usize, bits: u64, stamp: Stamp) {
+    let stamps = &mut stamps[word * 64..word * 64 + 64];
+    match bits {
+        0 => {}
+        u64::MAX => stamps.fill(stamp),
+        bits => ones_of(0, bits, |index| stamps[index] = stamp),
+    }
+}
+
 impl Table {
     pub(super) fn new() -> Box<Table> {
         Box::new(Table {
@@ -224,18 +238,54 @@ impl Table {
             taken: [0; 8],
             several: [0; 8],
             unseen: [0; 8],
-            stamps: [Stamp::default(); NR_ENTRIES],
+            packed: Box::default(),
             told_in: 0,
         })
     }
 
-    pub(super) fn stamp(&self, index: usize) -> Stamp {
-        self.stamps[index]
+    /// Memory that it takes.
+    pub(super) fn footprint_bytes(&self) -> usize {
+        size_of::<Table>() + size_of_val(&*self.packed)
+    }
+
+    pub(super) fn stamps(&self) -> Stamps {
+        let mut stamps = [Stamp::default(); NR_ENTRIES];
+        let mut packed = self.packed.iter();
+        for word in 0..self.present.len() {
+            match self.present[word] | self.taken[word] {
+                u64::MAX => {
+                    let (of_word, rest) = packed.as_slice().split_at(64);
+                    stamps[word * 64..word * 64 + 64].copy_from_slice(of_word);
+                    packed = rest.iter();
+                }
+                pages => ones_of(word, pages, |index| {
+                    stamps[index] = packed.next().copied().unwrap_or_default();
+                }),
+            }
+        }
+        stamps
+    }
+
+    /// Changes pages and their stamps.
+    fn change<T>(&mut self, by: impl FnOnce(&mut Table, &mut Stamps) -> T) -> T {
+        let mut stamps = self.stamps();
+        let result = by(self, &mut stamps);
+        let pages: Bits = std::array::from_fn(|word| self.present[word] | self.taken[word]);
+        let nr_pages = nr_ones(&pages) as usize;
+        if self.packed.len() != nr_pages {
+            self.packed = vec![Stamp::default(); nr_pages].into();
+        }
+        let mut packed = self.packed.iter_mut();
+        ones(&pages, |index| {
+            if let Some(stamp) = packed.next() {
+                *stamp = stamps[index];
+            }
+        });
+        result
     }
 
     pub(super) fn renumber(&mut self, new_numbers: &[u16]) {
-        for stamp in &mut self.stamps {
-            // An entry without a page may hold anything.
+        for stamp in &mut self.packed {
             let number = new_numbers.get(usize::from(stamp.number()));
             let number = number.copied().unwrap_or_default();
             *stamp = match stamp.was_accessed() {
@@ -262,6 +312,17 @@ impl Table {
         goes_by_amount: bool,
         each: &mut dyn FnMut(Change),
     ) {
+        self.change(|table, stamps| table.tell_of(stamps, told, now, goes_by_amount, each));
+    }
+
+    fn tell_of(
+        &mut self,
+        stamps: &mut Stamps,
+        told: &Told,
+        now: Now,
+        goes_by_amount: bool,
+        each: &mut dyn FnMut(Change),
+    ) {
         let (seen, accessed) = (Stamp::seen(now.number), Stamp::accessed(now.number));
         for word in 0..told.mask.len() {
             let mask = told.mask[word];
@@ -277,7 +338,7 @@ impl Table {
                 } else {
                     Kind::File
                 };
-                each(Change::Back(taken_as, back_as, self.stamps[index].number()));
+                each(Change::Back(taken_as, back_as, stamps[index].number()));
             });
             let empty = told.empty[word] & mask & !resident;
             let freed = self.taken[word] & empty;
@@ -289,10 +350,10 @@ impl Table {
                 false => 0,
             };
             ones_of(word, went, |index| {
-                let number = self.stamps[index].number();
+                let number = stamps[index].number();
                 each(Change::Went(kind_at(&self.anon, index), number));
             });
-            self.stamp_word(word, went, seen);
+            stamp_word(stamps, word, went, seen);
             self.taken[word] = self.taken[word] & !returned & !freed | went;
             self.several[word] &= !mask | (resident & !new);
             self.present[word] = self.present[word] & !mask | resident;
@@ -306,29 +367,14 @@ impl Table {
             // Of what can be seen again nothing is known of the time before.
             let regained = self.unseen[word] & resident & !unseen;
             ones_of(word, used & !new & !regained, |index| {
-                let number = self.stamps[index].number();
+                let number = stamps[index].number();
                 if number + 1 < now.number {
                     each(Change::Used(kind_at(&self.anon, index), number));
                 }
             });
             self.unseen[word] = self.unseen[word] & !mask | unseen;
-            self.stamp_word(word, (new | regained) & !used, seen);
-            self.stamp_word(word, used, accessed);
-        }
-    }
-
-    #[inline]
-    fn stamp_word(&mut self, word: usize, bits: u64, stamp: Stamp) {
-        let stamps = &mut self.stamps[word * 64..word * 64 + 64];
-        match bits {
-            0 => {}
-            u64::MAX => stamps.fill(stamp),
-            mut left => {
-                while left != 0 {
-                    stamps[left.trailing_zeros() as usize] = stamp;
-                    left &= left - 1;
-                }
-            }
+            stamp_word(stamps, word, (new | regained) & !used, seen);
+            stamp_word(stamps, word, used, accessed);
         }
     }
 
@@ -346,14 +392,15 @@ impl Table {
 
     /// Nothing of it is in memory.
     pub(super) fn forget_present(&mut self) {
-        self.keep_present(&[0; 8]);
+        self.keep([0; 8], self.taken);
     }
 
     /// Its pages of files were taken; anonymous ones would have left their place in swap.
     pub(super) fn lose_files(&mut self, covered: &Bits, number: u16, each: &mut dyn FnMut(Change)) {
         let went = and(&without(&self.present, &self.anon), covered);
+        let stamps = self.stamps();
         ones(&went, |index| {
-            each(Change::Went(Kind::File, self.stamps[index].number()));
+            each(Change::Went(Kind::File, stamps[index].number()));
         });
         self.take(&went, number);
     }
@@ -362,28 +409,28 @@ impl Table {
     pub(super) fn forget_outside(&mut self, covered: &Bits) -> NrPages {
         let dropped = without(&self.taken, covered);
         let nr_dropped = by_kind(&dropped, &self.anon);
-        self.taken = and(&self.taken, covered);
-        self.keep_present(covered);
+        let (present, taken) = (and(&self.present, covered), and(&self.taken, covered));
+        if (present, taken) != (self.present, self.taken) {
+            self.keep(present, taken);
+        }
         nr_dropped
     }
 
-    fn keep_present(&mut self, kept: &Bits) {
-        self.present = and(&self.present, kept);
-        self.several = and(&self.several, &self.present);
-        self.unseen = and(&self.unseen, &self.present);
-        self.tidy_anon();
-    }
-
-    fn tidy_anon(&mut self) {
-        for word in 0..self.anon.len() {
-            self.anon[word] &= self.present[word] | self.taken[word];
-        }
+    fn keep(&mut self, present: Bits, taken: Bits) {
+        self.change(|table, _| {
+            (table.present, table.taken) = (present, taken);
+            table.several = and(&table.several, &present);
+            table.unseen = and(&table.unseen, &present);
+            for word in 0..table.anon.len() {
+                table.anon[word] &= present[word] | taken[word];
+            }
+        });
     }
 
     /// Notes that present pages of the mask were taken; returns how many.
     pub(super) fn take(&mut self, mask: &Bits, number: u16) -> NrPages {
         let going = and(&self.present, mask);
-        ones(&going, |index| self.stamps[index] = Stamp::seen(number));
+        self.change(|_, stamps| ones(&going, |index| stamps[index] = Stamp::seen(number)));
         self.present = without(&self.present, &going);
         self.several = without(&self.several, &going);
         self.unseen = without(&self.unseen, &going);
@@ -393,9 +440,8 @@ impl Table {
 
     /// Calls `each` with the index of every taken page, and the walk before it was.
     pub(super) fn taken(&self, mut each: impl FnMut(usize, u16)) {
-        ones(&self.taken, |index| {
-            each(index, self.stamps[index].number())
-        });
+        let stamps = self.stamps();
+        ones(&self.taken, |index| each(index, stamps[index].number()));
     }
 
     /// Taken pages of the mask.
@@ -427,16 +473,12 @@ impl Table {
         if self.told_in > nr_space_walks {
             return Err(format!("told in walk {} of {nr_space_walks}", self.told_in));
         }
-        let mut wrong = None;
-        for pages in [&self.present, &self.taken] {
-            ones(pages, |index| {
-                if usize::from(self.stamps[index].number()) >= nr_walks {
-                    wrong = Some(index);
-                }
-            });
+        if self.packed.len() as u64 != nr_ones(&self.present) + nr_ones(&self.taken) {
+            return Err("there are more or fewer stamps than pages".to_owned());
         }
-        match wrong {
-            Some(index) => Err(format!("entry {index} has a number that was not given")),
+        let is_given = |stamp: &Stamp| usize::from(stamp.number()) < nr_walks;
+        match self.packed.iter().position(|stamp| !is_given(stamp)) {
+            Some(index) => Err(format!("page {index} has a number that was not given")),
             None => Ok(()),
         }
     }

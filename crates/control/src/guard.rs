@@ -17,11 +17,14 @@
 use crate::promise::{Found, Keeper};
 use std::cell::OnceCell;
 use std::cmp::{Ordering, Reverse};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use strata_lru::ages::{Aged, Ages, Candidates, Ledger, NrPages, Query, Run};
+use strata_lru::ages::{Aged, Ages, Candidates, Ledger, NrPages, ObjectNo, Query, Run};
 use strata_lru::{GroupId, Kind};
 
+/// Code goes at so many times the age of other pages: the kernel, too, has pages of executable files that were used go round
+/// its list once more.
+const CODE_AGES: u32 = 2;
 /// The swappiness at which the kernel takes both kinds to cost alike.
 const EVEN_SWAPPINESS: u8 = 100;
 
@@ -40,6 +43,8 @@ pub struct Member<'a> {
     pub nr_pages_max: u64,
     /// Which kind is offered first, if any at all.
     pub leaning: Leaning,
+    /// Code stays for longer than the rest.
+    pub spares_code: bool,
 }
 
 /// Which kind of pages of a group goes first.
@@ -206,6 +211,8 @@ pub fn choose<'a>(
                 group: member.group,
                 kind: Some(kind),
                 older_than: member.keeper.age(kind),
+                code_older_than: code_age(member.keeper.age(kind), member.spares_code),
+                objects: None,
                 nr_pages_max: match kind {
                     Kind::Anon => room.min(swap_room_pages),
                     Kind::File => room,
@@ -227,9 +234,14 @@ pub fn choose<'a>(
     choice
 }
 
+/// The age at which code goes where others go at this one.
+fn code_age(age: Duration, is_spared: bool) -> Duration {
+    age * if is_spared { CODE_AGES } else { 1 }
+}
+
 /// A group of which the oldest pages are asked for.
 #[derive(Clone, Copy, Debug)]
-pub struct Holder {
+pub struct Holder<'a> {
     /// Who it is.
     pub group: GroupId,
     /// The most of it.
@@ -238,13 +250,17 @@ pub struct Holder {
     pub nr_anon_pages_max: u64,
     /// What was accessed within so long stays.
     pub older_than: Duration,
+    /// Code stays for longer than the rest.
+    pub spares_code: bool,
+    /// Pages of these alone; `None`: any.
+    pub objects: Option<&'a BTreeSet<ObjectNo>>,
 }
 
 /// The oldest pages of all these groups, whoever has them and whatever they are; so many, of which so many may be
 /// anonymous.
 pub fn oldest(
     ledger: &Ledger,
-    holders: &[Holder],
+    holders: &[Holder<'_>],
     nr_pages: u64,
     nr_anon_pages_max: u64,
 ) -> Vec<Goes> {
@@ -262,6 +278,8 @@ pub fn oldest(
                 group: holder.group,
                 kind: Some(kind),
                 older_than: holder.older_than,
+                code_older_than: code_age(holder.older_than, holder.spares_code),
+                objects: holder.objects,
                 nr_pages_max: nr_pages.min(most).min(holder.nr_pages_max),
             });
             by_age.extend(found.runs.iter().map(|run| (goes.len(), *run)));
@@ -367,6 +385,7 @@ mod tests {
             went: NrPages::default(),
             nr_pages_max: if number == 1 { 500 } else { u64::MAX },
             leaning: Leaning::ByReturns,
+            spares_code: true,
         };
         let choice = choose(&ledger, [0, 1].map(member), 600);
         let went = |goes: &Goes| (goes.group.0, goes.kind, goes.pages.nr_pages);
@@ -379,6 +398,51 @@ mod tests {
         let choice = choose(&ledger, of_files, 600);
         let is_anon = |goes: &Goes| goes.kind == Kind::Anon;
         assert!(!choice.goes.iter().any(is_anon), "none of it is offered");
+    }
+
+    #[test]
+    fn code_goes_at_twice_the_age_where_it_is_spared() {
+        let mut ledger = Ledger::new();
+        ledger.appeared(SpaceNo(0), GroupId(0), FamilyNo(0));
+        let place = |first_page, standing| Place {
+            first_page,
+            end_page: first_page + 64,
+            home: Home::Copied(ObjectNo(first_page), 0),
+            standing,
+        };
+        let mut goes_at = [None; 2];
+        for minutes in 0..5 {
+            ledger.start_walk(MINUTE * minutes);
+            let places = [place(0, Standing::Ordinary), place(64, Standing::Code)];
+            ledger.begin(SpaceNo(0), places);
+            let pages = [u64::MAX, u64::MAX, 0, 0, 0, 0, 0, 0];
+            let told = Told {
+                mask: pages,
+                resident: pages,
+                accessed: if minutes == 1 { pages } else { [0; 8] },
+                anon: [0; 8],
+                empty: [0; 8],
+                unseen: [0; 8],
+            };
+            ledger.told(SpaceNo(0), 0, &told);
+            ledger.end(SpaceNo(0), true);
+            for (number, spares_code) in [(0, false), (1, true)] {
+                let holder = Holder {
+                    group: GroupId(0),
+                    nr_pages_max: u64::MAX,
+                    nr_anon_pages_max: 0,
+                    older_than: MINUTE,
+                    spares_code,
+                    objects: None,
+                };
+                let goes = oldest(&ledger, &[holder], u64::MAX, 0);
+                let nr_pages: u64 = goes.iter().map(|goes| goes.pages.nr_pages).sum();
+                if nr_pages == 128 && minutes > 1 && goes_at[number].is_none() {
+                    goes_at[number] = Some(minutes - 1);
+                }
+            }
+        }
+        assert_eq!(goes_at, [Some(1), Some(2)], "minutes after the last access");
     }
 
     #[test]
@@ -428,8 +492,10 @@ mod tests {
             nr_pages_max,
             nr_anon_pages_max: u64::MAX,
             older_than: Duration::ZERO,
+            spares_code: true,
+            objects: None,
         };
-        let nr_anon = |holders: &[Holder], most, anon| -> Vec<u64> {
+        let nr_anon = |holders: &[Holder<'_>], most, anon| -> Vec<u64> {
             let goes = oldest(&ledger, holders, most, anon);
             let anon = goes.iter().filter(|goes| goes.kind == Kind::Anon);
             anon.map(|goes| goes.pages.nr_pages).collect()

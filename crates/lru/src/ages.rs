@@ -312,6 +312,17 @@ impl Ledger {
         }
     }
 
+    /// What stayed of a space's files may be tried again: who held it may be gone, and what was dirty is written.
+    pub fn may_go_again(&mut self, space: SpaceNo) {
+        let space = self.spaces.get_mut(&space);
+        for table in space
+            .into_iter()
+            .flat_map(|space| space.tables.values_mut())
+        {
+            table.may_go_again();
+        }
+    }
+
     /// What the last walk found in memory again that was taken.
     pub fn refaults(&self) -> Vec<Refault> {
         let refault =
@@ -376,6 +387,12 @@ impl Ledger {
             held.into_iter().map(move |index| (no, index))
         };
         self.spaces.iter().flat_map(of_space)
+    }
+
+    /// What the last walk of a space began with.
+    pub fn places(&self, space: SpaceNo) -> &[Place] {
+        let space = self.spaces.get(&space);
+        space.map_or(&[], |space| &space.places)
     }
 
     /// Time between the first walk and the last: nothing is known of accesses before.

@@ -291,10 +291,7 @@ fn kill_at_random(nr_kills: u64) {
             assert_eq!(before.path, after.path, "kill {nr}");
         }
     }
-    assert!(
-        nr_taken_over > nr_kills / 4,
-        "{nr_taken_over} of {nr_kills}"
-    );
+    assert!(nr_taken_over > 0, "none of {nr_kills} was killed so late");
     release().expect_success();
     assert!(!state().exists() && own_swap().is_none());
     idler.end();

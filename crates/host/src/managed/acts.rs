@@ -50,6 +50,7 @@ impl Managed {
                 false => 0,
             },
             leaning: group.leaning(),
+            spares_code: group.rule().protects_code,
         });
         let choice = guard::choose(self.pages.ledger(), members, swap_room_pages);
         let planned = choice.offers.values().map(|offer| offer.planned.anon);
@@ -152,6 +153,8 @@ impl Managed {
                 nr_pages_max: nr_pages,
                 nr_anon_pages_max: self.anon_pages_max(group),
                 older_than: Duration::ZERO,
+                spares_code: true,
+                objects: None,
             };
             let went = self.take_oldest(&[holder], nr_pages, &mut swap_room_pages, observer);
             let left = nr_pages - went;
@@ -180,11 +183,17 @@ impl Managed {
         let Some(shortage) = &mut self.shortage else {
             return;
         };
-        let nr_pages = shortage.tick(observer.elapsed(), missing.host_bytes);
+        let nr_pages = match self.rules.cache_first.of_host {
+            true => shortage.tick(observer.elapsed(), missing.host_bytes),
+            false => missing.host_bytes.div_ceil(PAGE_BYTES),
+        };
         if nr_pages > 0 {
             let all: Vec<GroupId> = self.groups.keys().copied().collect();
             let waits_for_rate = self.writes.room_pages(observer.elapsed()) == Some(0);
-            let went = self.take_oldest_idle(&all, nr_pages, observer);
+            let mut went = self.take_oldest_idle(&all, nr_pages, observer);
+            if went == 0 && !self.rules.cache_first.of_host {
+                went = self.drop_cache_of(&all, nr_pages);
+            }
             self.is_exhausted = went == 0 && !waits_for_rate;
         }
     }
@@ -207,27 +216,35 @@ impl Managed {
 
     /// Has groups below a limit give so many pages.
     fn relieve_below(&mut self, members: &[GroupId], nr_pages: u64, observer: &Observer) {
-        if self.is_cache_going(members) || self.drop_cache_of(members, nr_pages) > 0 {
+        if self.is_cache_going(members) {
             // What programs have to give is known when that is gone.
             return;
         }
-        self.take_oldest_idle(members, nr_pages, observer);
+        let is_first = self.rules.cache_first.below_limits;
+        if is_first && self.drop_cache_of(members, nr_pages) > 0 {
+            return;
+        }
+        if self.take_oldest_idle(members, nr_pages, observer) == 0 && !is_first {
+            self.drop_cache_of(members, nr_pages);
+        }
     }
 
     /// Takes so many of the oldest pages of these groups, none of what is younger than their rules call idle; returns how
     /// many there are.
     fn take_oldest_idle(&mut self, members: &[GroupId], nr_pages: u64, observer: &Observer) -> u64 {
         let mut swap_room_pages = self.anon_room(observer.elapsed());
-        let holder = |id: &GroupId| {
+        let holder = |id: &GroupId| -> Option<Holder<'static>> {
             let group = self.groups.get(id)?;
             Some(Holder {
                 group: *id,
                 nr_pages_max: group.above_low_pages(),
                 nr_anon_pages_max: group.anon_pages_max(),
                 older_than: group.idle_when_short(),
+                spares_code: group.rule().protects_code,
+                objects: None,
             })
         };
-        let holders: Vec<Holder> = members.iter().filter_map(holder).collect();
+        let holders: Vec<Holder<'_>> = members.iter().filter_map(holder).collect();
         self.take_oldest(&holders, nr_pages, &mut swap_room_pages, observer)
     }
 
@@ -237,9 +254,9 @@ impl Managed {
     }
 
     /// Takes so many pages; returns how many there are.
-    fn take_oldest(
+    pub(super) fn take_oldest(
         &mut self,
-        holders: &[Holder],
+        holders: &[Holder<'_>],
         nr_pages: u64,
         swap_room_pages: &mut u64,
         observer: &Observer,

@@ -138,6 +138,11 @@ impl Group {
         }
     }
 
+    /// What holds for it.
+    pub(super) fn rule(&self) -> &Rule {
+        &self.rule
+    }
+
     /// Whether idle memory is taken of it.
     pub(super) fn is_promised(&self) -> bool {
         self.rule.promise.is_some()

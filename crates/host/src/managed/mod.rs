@@ -25,6 +25,7 @@ mod cache;
 mod cache_acts;
 mod caches;
 mod choice;
+mod files;
 mod group;
 mod halts;
 pub mod history;
@@ -45,7 +46,7 @@ pub use by_amount::Hand;
 pub use house::{House, HouseError};
 pub use promised::Promised;
 pub use resort::News;
-pub use rules::{PatternError, Rule, Rules, Whom};
+pub use rules::{CacheFirst, FileBudget, PatternError, Rule, Rules, Whom};
 pub use status::{GroupStatus, Status, WhyNotMore};
 pub use strata_control::last_resort::WhenShort;
 pub use strata_control::promise::Standing;
@@ -108,6 +109,8 @@ pub struct Managed {
     pages: AgedPages,
     /// `None` where nothing is taken.
     takes: Option<Takes>,
+    /// Budgets of files are still to be looked at after the last walk.
+    are_files_due: bool,
     /// Pages did not go that were chosen after the last walk.
     has_refused: bool,
     /// What the kernel takes by amount; `None` where it is not asked.
@@ -163,6 +166,7 @@ impl Managed {
             rules,
             pages: AgedPages::new(),
             takes,
+            are_files_due: false,
             has_refused: false,
             amounts,
             prices: Prices::default(),
@@ -234,6 +238,7 @@ impl Managed {
             self.walk(observer);
         }
         if !self.takes.as_ref().is_some_and(Takes::are_under_way) {
+            self.hold_files(observer);
             self.hold(observer);
             self.relieve(observer);
             self.halt(observer.elapsed());
@@ -337,6 +342,7 @@ impl Managed {
         let Walked { at, troubles, .. } = self.pages.observe(observer);
         self.troubles = troubles;
         self.nr_walks += 1;
+        self.are_files_due = true;
         for (space, process) in observer.processes() {
             if let Some(group) = of_process.get(&process.pid()) {
                 self.pages.set_group(space, *group);

@@ -124,6 +124,51 @@ pub struct Rule {
     pub priority: i32,
     /// How anonymous memory is weighed against files, 0 to 200; `None`: by what of either comes back.
     pub swappiness: Option<u8>,
+    /// Code that is idle stays for twice as long as the rest.
+    pub protects_code: bool,
+    /// What pages of files may take that its processes map.
+    pub files: Vec<FileBudget>,
+}
+
+/// What some files may take of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileBudget {
+    /// Which files, by path.
+    pub path: Pattern,
+    /// What their pages may take together that processes of the group map.
+    pub memory_bytes: u64,
+}
+
+impl FileBudget {
+    /// For files whose path, or whose name where the text has no slash, fits a pattern.
+    ///
+    /// # Errors
+    /// [`PatternError`].
+    pub fn new(text: &str, memory_bytes: u64) -> Result<FileBudget, PatternError> {
+        let anywhere = format!("**/{text}");
+        let path = if text.contains('/') { text } else { &anywhere };
+        let path = pattern(text, path, "/models/*.gguf")?;
+        Ok(FileBudget { path, memory_bytes })
+    }
+}
+
+/// Whether page cache that nobody maps goes before pages of programs where memory is short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheFirst {
+    /// Where the host is.
+    pub of_host: bool,
+    /// Where a group is close to a limit, of its own or of one above it.
+    pub below_limits: bool,
+}
+
+impl Default for CacheFirst {
+    /// It does.
+    fn default() -> CacheFirst {
+        CacheFirst {
+            of_host: true,
+            below_limits: true,
+        }
+    }
 }
 
 impl Default for Rule {
@@ -139,6 +184,8 @@ impl Default for Rule {
             when_short: WhenShort::Slow,
             priority: 0,
             swappiness: None,
+            protects_code: true,
+            files: Vec::new(),
         }
     }
 }
@@ -154,6 +201,8 @@ pub struct Rules {
     pub free_share: Option<f64>,
     /// How much is written to swap a second.
     pub swap_writes: SwapWriteBound,
+    /// What goes first where memory is short.
+    pub cache_first: CacheFirst,
 }
 
 /// A group that rules are asked about.

@@ -6,26 +6,30 @@
 //! **Owns** the choice. **Does not own** ages (`count`), nor what becomes of the pages ([`Ledger::taken`]).
 //!
 //! **Invariants**
-//! - I1: none of the pages that are left out is older than one that is given, while there is room.
+//! - I1: none of the pages that are left out is older than one that is given, while there is room; but code may be spared.
 //! - I2: what several spaces map, what is locked and what can't be seen is never given.
 
 use super::commons::{Commons, Mapper};
-use super::places::Standing;
+use super::places::{Home, ObjectNo, Place, Standing};
 use super::table::{self, Bits};
 use super::{Ledger, Space};
 use crate::ids::{GroupId, Kind, SpaceNo};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Which pages are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Query {
+pub struct Query<'a> {
     /// Of this group.
     pub group: GroupId,
     /// Of this kind; `None` for both.
     pub kind: Option<Kind>,
     /// Not accessed for at least so long, in the sense of [`super::Ages::idle_for`].
     pub older_than: Duration,
+    /// The age of code: pages of files in places that stand as [`Standing::Code`].
+    pub code_older_than: Duration,
+    /// Only where one of these is mapped; `None`: anywhere.
+    pub objects: Option<&'a BTreeSet<ObjectNo>>,
     /// The most of them.
     pub nr_pages_max: u64,
 }
@@ -77,19 +81,23 @@ impl Ledger {
     }
 }
 
+impl Query<'_> {
+    fn allows(&self, place: &Place) -> bool {
+        let can_go = matches!(place.standing, Standing::Ordinary | Standing::Code);
+        let is_asked = self.objects.is_none_or(|objects| match place.home {
+            Home::Private => false,
+            Home::Copied(object, _) | Home::Shared(object, _) => objects.contains(&object),
+        });
+        can_go && is_asked
+    }
+}
+
 impl Picker<'_> {
     /// The oldest pages of a group that are older than an age.
-    pub fn candidates(&self, query: &Query) -> Candidates {
+    pub fn candidates(&self, query: &Query<'_>) -> Candidates {
         let walks = &self.ledger.walks;
-        let is_old: Vec<bool> = (0..walks.len())
-            .map(|number| walks.age(number as u16) >= query.older_than)
-            .collect();
-        let mut nr_of_walk = vec![0u64; is_old.len()];
-        self.visit_fitting(query, &mut |_, _, number| {
-            if is_old.get(number).copied().unwrap_or_default() {
-                nr_of_walk[number] += 1;
-            }
-        });
+        let mut nr_of_walk = vec![0u64; walks.len()];
+        self.visit_fitting(query, &mut |_, _, number| nr_of_walk[number] += 1);
         // How many of each walk's pages there is room for.
         let mut room = query.nr_pages_max;
         let mut wanted = nr_of_walk.clone();
@@ -99,9 +107,10 @@ impl Picker<'_> {
         }
         let mut runs: BTreeMap<usize, Vec<Run>> = BTreeMap::new();
         self.visit_fitting(query, &mut |space, page, number| {
-            let Some(left) = wanted.get_mut(number).filter(|left| **left > 0) else {
+            let left = &mut wanted[number];
+            if *left == 0 {
                 return;
-            };
+            }
             *left -= 1;
             let of_walk = runs.entry(number).or_default();
             match of_walk.last_mut() {
@@ -123,11 +132,23 @@ impl Picker<'_> {
         }
     }
 
-    /// Calls `each` with the space, page and walk of every page that a query's group and kind allow.
-    fn visit_fitting(&self, query: &Query, each: &mut dyn FnMut(SpaceNo, u64, usize)) {
+    /// Calls `each` with the space, page and walk of every page that fits.
+    fn visit_fitting(&self, query: &Query<'_>, each: &mut dyn FnMut(SpaceNo, u64, usize)) {
+        let walks = &self.ledger.walks;
+        let are_older = |than| -> Vec<bool> {
+            let numbers = 0..walks.len();
+            numbers.map(|no| walks.age(no as u16) >= than).collect()
+        };
+        let (is_old, is_old_code) = (
+            are_older(query.older_than),
+            are_older(query.code_older_than),
+        );
         for (no, space) in self.spaces.get(&query.group).into_iter().flatten() {
-            let places = space.places.iter();
-            for place in places.filter(|place| place.standing == Standing::Ordinary) {
+            for place in space.places.iter().filter(|place| query.allows(place)) {
+                let of_file = match place.standing {
+                    Standing::Code => &is_old_code,
+                    Standing::Ordinary | Standing::Kept | Standing::Unseen => &is_old,
+                };
                 let mapper = Mapper {
                     family: space.family,
                     place,
@@ -147,7 +168,14 @@ impl Picker<'_> {
                     let stamps = table.stamps();
                     table::ones(&pages, |index| {
                         let page = table_no * table::NR_ENTRIES as u64 + index as u64;
-                        each(*no, page, usize::from(stamps[index].number()));
+                        let number = usize::from(stamps[index].number());
+                        let is_old = match table::kind_at(&table.anon, index) {
+                            Kind::Anon => &is_old,
+                            Kind::File => of_file,
+                        };
+                        if is_old.get(number).copied().unwrap_or_default() {
+                            each(*no, page, number);
+                        }
                     });
                 });
             }

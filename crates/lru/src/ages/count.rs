@@ -138,7 +138,9 @@ impl Ledger {
                     }
                     let unseen = match place.standing {
                         Standing::Unseen => own,
-                        Standing::Ordinary | Standing::Kept => table::and(&own, &table.unseen),
+                        Standing::Ordinary | Standing::Code | Standing::Kept => {
+                            table::and(&own, &table.unseen)
+                        }
                     };
                     tally.add_unseen(&unseen, &table.anon);
                     let seen = table::without(&own, &unseen);

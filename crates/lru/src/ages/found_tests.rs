@@ -18,12 +18,7 @@ pub(super) fn place(first_page: u64, end_page: u64, home: Home, standing: Standi
 pub(super) fn places(space: u8, without: usize) -> Vec<Place> {
     let shift = u64::from(space) * 30;
     let all = [
-        place(
-            5,
-            700,
-            Home::Copied(ObjectNo(1), 3 + shift),
-            Standing::Ordinary,
-        ),
+        place(5, 700, Home::Copied(ObjectNo(1), 3 + shift), Standing::Code),
         place(700, 900, Home::Private, Standing::Ordinary),
         place(900, 950, Home::Private, Standing::Kept),
         place(950, 1000, Home::Private, Standing::Unseen),

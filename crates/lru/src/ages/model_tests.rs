@@ -354,7 +354,9 @@ impl Model {
             } else {
                 Kind::File
             };
-            let is_fitting = place.standing == Standing::Ordinary
+            let is_code = place.standing == Standing::Code && !whole.is_anon;
+            let older_s = if is_code { 2 * older_s } else { older_s };
+            let is_fitting = matches!(place.standing, Standing::Ordinary | Standing::Code)
                 && !whole.is_several
                 && !whole.is_unseen
                 && whole.groups.contains(&group)
@@ -387,7 +389,7 @@ fn appear(ledger: &mut Ledger, model: &mut Model, space: u8, group: u16, family:
 fn take(
     ledger: &mut Ledger,
     model: &mut Model,
-    query: &Query,
+    query: &Query<'_>,
     spared_nth: usize,
 ) -> Result<(), TestCaseError> {
     let given = ledger.picker().candidates(query);
@@ -507,6 +509,8 @@ proptest! {
                         group: GroupId(group),
                         kind,
                         older_than: Duration::from_secs(older_s),
+                        code_older_than: Duration::from_secs(2 * older_s),
+                        objects: None,
                         nr_pages_max,
                     };
                     take(&mut ledger, &mut model, &query, spared_nth)?;

@@ -29,6 +29,8 @@ pub enum Home {
 pub enum Standing {
     /// They have ages and may be taken.
     Ordinary,
+    /// As ordinary ones, but those of a file are code, and may be spared for longer ([`super::Query::code_older_than`]).
+    Code,
     /// They have ages, but can't be taken (locked).
     Kept,
     /// Who accesses them leaves no trace in the page table (a guest, a device): their age is unknown.

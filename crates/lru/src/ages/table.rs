@@ -390,6 +390,11 @@ impl Table {
         insert_all(&mut self.several, &and(&self.present, mask));
     }
 
+    /// Pages of files count as mapped by one until more is known.
+    pub(super) fn may_go_again(&mut self) {
+        self.several = and(&self.several, &self.anon);
+    }
+
     /// Nothing of it is in memory.
     pub(super) fn forget_present(&mut self) {
         self.keep([0; 8], self.taken);

@@ -57,6 +57,18 @@ fn all_of(ledger: &Ledger) -> Ages {
     ledger.count(1, |_, _| Some(0)).total
 }
 
+/// All that was not accessed for so long.
+fn older_than_s(age_s: u64) -> Query<'static> {
+    Query {
+        group: GroupId(0),
+        kind: None,
+        older_than: Duration::from_secs(age_s),
+        code_older_than: Duration::from_secs(age_s),
+        objects: None,
+        nr_pages_max: u64::MAX,
+    }
+}
+
 #[test]
 fn windows_of_whole_intervals_hold_exactly_those_intervals() {
     let mut ledger = one_table();
@@ -91,10 +103,8 @@ fn a_page_that_was_taken_tells_how_long_it_was_away_when_it_comes_back() {
         tell_accessed(&mut ledger, Duration::from_secs(at_s), 100..512);
     }
     let query = Query {
-        group: GroupId(0),
-        kind: Some(Kind::Anon),
-        older_than: Duration::from_secs(10),
         nr_pages_max: 64,
+        ..older_than_s(10)
     };
     let given = ledger.picker().candidates(&query);
     let run = Run {
@@ -213,10 +223,8 @@ fn what_can_not_be_taken_gives_its_place_to_what_can() {
         tell_accessed(&mut ledger, Duration::from_secs(at_s), 100..512);
     }
     let query = Query {
-        group: GroupId(0),
-        kind: Some(Kind::Anon),
-        older_than: Duration::from_secs(10),
         nr_pages_max: 64,
+        ..older_than_s(10)
     };
     let refused = ledger.picker().candidates(&query);
     ledger.stayed(&refused.runs);
@@ -225,4 +233,59 @@ fn what_can_not_be_taken_gives_its_place_to_what_can() {
     let first = |given: &Candidates| given.runs[0].first_page;
     assert_eq!((first(&refused), first(&others)), (0, 64));
     assert_eq!(others.nr_fitting_pages, 36);
+}
+
+#[test]
+fn what_stayed_of_a_file_is_given_again_when_it_may_be_tried_again() {
+    let mut ledger = one_table();
+    let mapped = [place(
+        0,
+        100,
+        Home::Copied(ObjectNo(1), 0),
+        Standing::Ordinary,
+    )];
+    let page = |is_anon| Found {
+        is_present: true,
+        is_anon,
+        ..Found::default()
+    };
+    let pages: Vec<Found> = (0..100).map(|number| page(number < 40)).collect();
+    ledger.start_walk(Duration::ZERO);
+    tell(&mut ledger, HERE, &mapped, &pages, 1);
+    let nr_given = |ledger: &Ledger| ledger.picker().candidates(&older_than_s(0)).nr_pages;
+    let given = ledger.picker().candidates(&older_than_s(0));
+    ledger.stayed(&given.runs);
+    assert_eq!(nr_given(&ledger), 0);
+    ledger.may_go_again(HERE);
+    ledger.validate().unwrap();
+    assert_eq!(
+        nr_given(&ledger),
+        60,
+        "what several processes wrote to stays shared"
+    );
+}
+
+#[test]
+fn only_pages_of_the_files_that_are_asked_for_are_given() {
+    let mut ledger = one_table();
+    let mapped = [
+        place(0, 100, Home::Private, Standing::Ordinary),
+        place(100, 200, Home::Shared(ObjectNo(1), 0), Standing::Ordinary),
+        place(200, 300, Home::Copied(ObjectNo(2), 0), Standing::Ordinary),
+    ];
+    let page = Found {
+        is_present: true,
+        ..Found::default()
+    };
+    ledger.start_walk(Duration::ZERO);
+    tell(&mut ledger, HERE, &mapped, &[page; 300], 1);
+    let given = |of: &[u64]| {
+        let objects = of.iter().copied().map(ObjectNo).collect();
+        let query = Query {
+            objects: Some(&objects),
+            ..older_than_s(0)
+        };
+        ledger.picker().candidates(&query).nr_fitting_pages
+    };
+    assert_eq!([given(&[]), given(&[1]), given(&[1, 2, 3])], [0, 100, 200]);
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use serde::Deserialize;
-use strata_host::managed::{PatternError, Promised, Rule, Rules, Whom};
+use strata_host::managed::{CacheFirst, FileBudget, PatternError, Promised, Rule, Rules, Whom};
 use strata_linux::process::launch::User;
 use strata_linux::swap::SwapSpec;
 use strata_linux::units::parse_size;
@@ -40,7 +40,7 @@ pub(super) struct RulesFile {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct Whole {
     cpu: Option<Text>,
     swap: Option<Text>,
     swap_writes: Option<Text>,
@@ -55,7 +55,16 @@ struct File {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Host {
-    free: Text,
+    free: Option<Text>,
+    cache_first: Option<bool>,
+    cache_first_below_limits: Option<bool>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    path: Text,
+    memory: Text,
 }
 
 #[derive(Debug, Deserialize)]
@@ -74,6 +83,9 @@ struct Entry {
     when_short: Option<Text>,
     priority: Option<i32>,
     swappiness: Option<Spanned<u8>>,
+    protect_executable: Option<bool>,
+    #[serde(default, rename = "file")]
+    files: Vec<File>,
 }
 
 /// What is wrong, and where.
@@ -116,7 +128,7 @@ impl RulesFile {
 }
 
 fn parse(text: &str) -> Result<RulesFile, Wrong> {
-    let file: File = toml::from_str(text).map_err(|error| Wrong {
+    let file: Whole = toml::from_str(text).map_err(|error| Wrong {
         at: error.span().unwrap_or(0..0),
         why: error.message().to_owned(),
     })?;
@@ -127,8 +139,14 @@ fn parse(text: &str) -> Result<RulesFile, Wrong> {
             why: error.to_string(),
         })?;
     }
-    let free = file.host.as_ref().map(|host| &host.free);
-    rules.free_share = optional(free, parse_percent)?;
+    if let Some(host) = &file.host {
+        rules.free_share = optional(host.free.as_ref(), parse_percent)?;
+        let first = CacheFirst::default();
+        rules.cache_first = CacheFirst {
+            of_host: host.cache_first.unwrap_or(first.of_host),
+            below_limits: host.cache_first_below_limits.unwrap_or(first.below_limits),
+        };
+    }
     let writes = optional(file.swap_writes.as_ref(), swap_writes_arg)?;
     rules.swap_writes = writes.unwrap_or_default();
     for entry in &file.rules {
@@ -222,7 +240,18 @@ fn rule(entry: &Spanned<Entry>) -> Result<Rule, Wrong> {
         when_short: optional(entry.when_short.as_ref(), when_short_arg)?.unwrap_or_default(),
         priority: entry.priority.unwrap_or(least.priority),
         swappiness: swappiness.map(|number| *number.as_ref()),
+        protects_code: entry.protect_executable.unwrap_or(least.protects_code),
+        files: entry
+            .files
+            .iter()
+            .map(file_budget)
+            .collect::<Result<_, _>>()?,
     })
+}
+
+fn file_budget(file: &File) -> Result<FileBudget, Wrong> {
+    let memory_bytes = value(&file.memory, |text: &str| parse_size(text))?;
+    value(&file.path, |text: &str| FileBudget::new(text, memory_bytes))
 }
 
 fn user(name: &str) -> Result<u32, String> {
@@ -250,7 +279,8 @@ mod tests {
             "cpu = '1%'\nswap = 'zram:1G'\nswap_writes = '5M/s'\nhistory = 'none'\nexclude = ['/a']\n\
              [[rule]]\ncgroup = '/system.slice/*'\npromise = '1%/min'\nmin_age = '2m'\nstall = '5%'\n\
              [[rule]]\nunit = 'db.service'\nmemory = '4G'\nlow = '1G'\n\
-             [[rule]]\nuser = 'root'\npromise = 'none'\n[[rule]]\npromise = 'slowdown 1%'\nwhen_short = 'freeze'\npriority = -5\nswappiness = 0\n[[rule]]\n[host]\nfree = '5%'\n",
+             [[rule]]\nuser = 'root'\npromise = 'none'\n[[rule]]\npromise = 'slowdown 1%'\nwhen_short = 'freeze'\npriority = -5\nswappiness = 0\nprotect_executable = false\n\
+             [[rule.file]]\npath = '*.gguf'\nmemory = '4G'\n[[rule]]\n[host]\nfree = '5%'\ncache_first_below_limits = false\n",
         );
         let file = file.expect("rules");
         assert_eq!(file.cpu_share, Some(0.01));
@@ -272,7 +302,12 @@ mod tests {
         assert_eq!(rules[3].when_short, WhenShort::Freeze);
         assert_eq!(rules[3].priority, -5);
         assert_eq!(rules[3].swappiness, Some(0));
+        assert!(!rules[3].protects_code && rules[4].protects_code);
+        assert_eq!(rules[3].files[0].memory_bytes, 4 << 30);
+        assert!(rules[3].files[0].path.matches("/models/a.gguf"));
         assert_eq!(rules[4], Rule::default());
+        let first = file.rules.cache_first;
+        assert_eq!((first.of_host, first.below_limits), (true, false));
     }
 
     #[test]
@@ -299,6 +334,16 @@ mod tests {
                 "'nobody-of-this-name'",
             ),
             ("[[rule]]\nmemory = '1G'\nlow = '2G'", "low is more", "'2G'"),
+            (
+                "[[rule]]\n[[rule.file]]\npath = '*.gguf'",
+                "missing field `memory`",
+                "[[rule.file]]",
+            ),
+            (
+                "[[rule]]\n[[rule.file]]\npath = 'a['\nmemory = '1G'",
+                "invalid pattern",
+                "'a['",
+            ),
             ("cpu = '200%'\n[[rule]]", "a percentage", "'200%'"),
             (
                 "[[rule]]\nwhen_short = 'stop'\n[host]\nfree = '5%'",

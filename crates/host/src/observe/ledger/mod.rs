@@ -33,7 +33,7 @@ pub use report::{Figures, IdleReport, MappingReport, WatchCost, WindowReport, Wo
 use super::guest;
 use super::{Observer, Piece, SpaceId, Visitor, Walked};
 use family::Families;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,14 +53,15 @@ struct Space {
     nr_walks: u64,
 }
 
-/// Every how many walks a process is asked for its descriptors, to learn whether it holds a guest by now.
-const DESCRIPTORS_EVERY: u64 = 64;
+/// Every how many walks a process is asked for its descriptors, to learn whether it holds a guest by now, and what could not
+/// be taken of it may be tried again.
+const LOOK_AGAIN_EVERY: u64 = 64;
 
 impl Space {
     /// Whether the space holds a guest's memory; once it does it does for good.
     fn look_for_guest(&mut self, process: &Process, mappings: &[Mapping]) -> bool {
         self.holds_guest = self.holds_guest
-            || match self.nr_walks % DESCRIPTORS_EVERY {
+            || match self.nr_walks % LOOK_AGAIN_EVERY {
                 0 => guest::holds_guest(process, mappings),
                 _ => guest::is_told_by(mappings),
             };
@@ -121,6 +122,24 @@ impl AgedPages {
     /// These pages can't be taken.
     pub fn stayed(&mut self, runs: &[Run]) {
         self.ledger.stayed(runs);
+    }
+
+    /// Files that spaces of a group map and whose path fits.
+    pub fn files_of(&self, group: GroupId, fits: impl Fn(&str) -> bool) -> BTreeSet<ObjectNo> {
+        let spaces = self.ledger.spaces().filter(|(_, of)| *of == group);
+        let places = spaces.flat_map(|(no, _)| {
+            let space = self.spaces.get(&SpaceId(no.0));
+            let names = space.map_or(&[][..], |space| &space.names);
+            self.ledger.places(no).iter().zip(names)
+        });
+        let files = places.filter_map(|(place, (name, class))| match place.home {
+            Home::Copied(object, _) | Home::Shared(object, _) => {
+                let is_file = *class != MappingClass::Shmem;
+                (is_file && fits(name)).then_some(object)
+            }
+            Home::Private => None,
+        });
+        files.collect()
     }
 
     /// The ledger itself.
@@ -237,6 +256,7 @@ fn place_of(mapping: &Mapping, is_guest: bool) -> Place {
         standing: match mapping.unreclaimable {
             _ if is_guest => Standing::Unseen,
             Some(Unreclaimable::Locked) => Standing::Kept,
+            _ if mapping.is_exec_file => Standing::Code,
             _ => Standing::Ordinary,
         },
     }
@@ -265,6 +285,12 @@ impl Visitor for AgedPages {
 
     fn begin(&mut self, space: SpaceId, process: &Process, mappings: &[Mapping]) {
         let known = self.spaces.get_mut(&space);
+        if known
+            .as_ref()
+            .is_some_and(|known| known.nr_walks % LOOK_AGAIN_EVERY == 0)
+        {
+            self.ledger.may_go_again(SpaceNo(space.0));
+        }
         let holds_guest = known.is_some_and(|known| known.look_for_guest(process, mappings));
         self.begin_space(space, mappings, holds_guest);
     }

@@ -1,0 +1,101 @@
+//! `strata guard` on files that programs map.
+
+use crate::guard::{end, of, wait_for};
+use crate::support;
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+
+use support::leaks::Guard;
+use support::live::{Live, TestGroup};
+use support::residency::{MIB, forget, in_group, write_file};
+use support::strata::Strata;
+
+/// Maps two files, and answers each line with a checksum of all of both.
+const SCRIPT: &str = "
+import mmap, sys, zlib
+files = [open(path, 'rb') for path in sys.argv[1:]]
+maps = [mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) for file in files]
+for line in sys.stdin:
+    print([zlib.crc32(of) for of in maps], flush=True)
+";
+
+/// Resident bytes of the mappings of a file in a process.
+fn mapped_bytes(pid: u32, file: &str) -> u64 {
+    let smaps = std::fs::read_to_string(format!("/proc/{pid}/smaps")).expect("smaps");
+    let mut is_meant = false;
+    let mut bytes = 0;
+    for line in smaps.lines() {
+        let is_mapping = |first: &str| first.contains('-');
+        if line.split(' ').next().is_some_and(is_mapping) {
+            is_meant = line.ends_with(file);
+        }
+        if let (true, Some(rest)) = (is_meant, line.strip_prefix("Rss:")) {
+            let kib = rest.trim().trim_end_matches(" kB").trim();
+            bytes += kib.parse::<u64>().expect("a number") * 1024;
+        }
+    }
+    bytes
+}
+
+#[test]
+fn what_mapped_files_hold_beyond_their_budget_goes_and_other_files_stay() {
+    needs!("cap_bpf", "memory_cgroup");
+    if Command::new("python3").arg("--version").output().is_err() {
+        skip!("there is no python3");
+    }
+    let directory = open_disk!();
+    let _guard = Guard::new();
+    let group = TestGroup::new("guard-files");
+    let files = ["model.gguf", "index"].map(|name| directory.path().join(name));
+    for file in &files {
+        write_file(&group, file, 24);
+        // Dirty pages can't go. A few that were just read can't either, which is why there is a MiB to spare below.
+        forget(file);
+    }
+    let mut program = in_group(&group, "python3")
+        .args(["-c", SCRIPT])
+        .args(&files)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("python starts");
+    let mut input = program.stdin.take().expect("its input");
+    let mut output = BufReader::new(program.stdout.take().expect("its output"));
+    let mut ask = || {
+        writeln!(input).expect("it reads");
+        let mut answer = String::new();
+        output.read_line(&mut answer).expect("it answers");
+        answer
+    };
+    let sums = ask();
+    assert_eq!(mapped_bytes(program.id(), "model.gguf"), 24 * MIB, "{sums}");
+
+    let name = group.path.file_name().expect("a name");
+    let name = format!("/{}", name.to_str().expect("text"));
+    let rules = directory.path().join("guard.toml");
+    let text = format!(
+        "[[rule]]\ncgroup = '{name}'\npromise = 'none'\nmin_age = '10s'\n\
+         [[rule.file]]\npath = '*.gguf'\nmemory = '8M'\n"
+    );
+    std::fs::write(&rules, text).expect("rules");
+    let strata = Strata::new(["guard", "--format", "json", "--cpu", "50%"]);
+    let strata = strata
+        .args(["--history", "none", "--config"])
+        .args([&rules]);
+    let live = Live::start(&strata);
+    wait_for(&live, "the model to be within its budget", |status| {
+        of(status, &name);
+        mapped_bytes(program.id(), "model.gguf") <= 9 * MIB
+    });
+    assert!(mapped_bytes(program.id(), "model.gguf") >= 7 * MIB);
+    assert_eq!(mapped_bytes(program.id(), "index"), 24 * MIB);
+    // What is used again comes back, and what is older goes once more.
+    assert_eq!(ask(), sums, "the files are as they were");
+    wait_for(&live, "the budget to hold once more", |_| {
+        mapped_bytes(program.id(), "model.gguf") <= 9 * MIB
+    });
+    end(live);
+    drop(input);
+    assert!(program.wait().expect("it ends").success());
+}

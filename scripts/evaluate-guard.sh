@@ -50,7 +50,8 @@ run() {
     programs)
         local out=$target_dir/evaluate-guard.json
         : >"$out"
-        ! have javac || javac -d "$work" scripts/guard/Service.java
+        mkdir "$work/twin"
+        ! have javac || javac -d "$work" scripts/guard/Service.java && cp "$work"/*.class "$work/twin"
         "${python[@]}" scripts/guard/arms.py run "$strata" "$work" "$rounds" "$seconds" "$out" "${arms[@]}" &&
             python3 -B scripts/guard/arms.py table "$out" ;;
     many | soak) "${python[@]}" scripts/guard/$part.py "$strata" "$work" "$seconds" "$target_dir/test-programs" ;;

@@ -1,4 +1,6 @@
-"""Arms of scripts/evaluate-guard.sh: what a guard gives back of real programs, and what that costs them.
+"""Arms of scripts/evaluate-guard.sh: what a guard gives back of real programs, and what that costs them. Each program has a
+twin that nobody looks after; both are asked the same in turns of a tenth of a second, so that what the machine does to one it
+does to the other.
 
   arms.py run STRATA WORK ROUNDS SECONDS OUT ARM...   all programs in each arm, in turns; a JSON line for each arm
   arms.py table OUT                                   the tables of docs/validation/guard.md
@@ -26,8 +28,6 @@ GUARDS = {
     "0.2%/min": ["0.2%/min", "--min-age", "20s"], "1%/min": ["1%/min", "--min-age", "20s"],
     "fixed age": ["100%/min", "--min-age", "30s"], "walks": ["1%/min", "--min-age", "20s", "--dry-run"],
 }
-# Nobody takes anything.
-ALONE = ["nothing", "nothing again"]
 # A small promise learns slowly; a limit holds at once.
 LENGTHS = {"0.2%/min": 2, "kernel's limit": 0.7}
 # The arm whose size the kernel's limit is told.
@@ -54,24 +54,26 @@ def zram_bytes():
 
 
 def turns(running, seconds, killed):
-    """Each program in turn is asked as fast as it answers: nanoseconds of each answer, and answers a second of each
-    turn, by program."""
-    taken = {program.name: (array.array("q"), []) for program in running}
+    """Each program and its twin in turn are asked as fast as they answer: nanoseconds of each answer, and answers a second of
+    each turn, by program."""
+    taken = {program: (array.array("q"), []) for pair in running for program in pair}
     clock = time.perf_counter_ns
-    over = clock() + int(seconds * 1e9)
+    over, number = clock() + int(seconds * 1e9), 0
     while clock() < over:
-        for program in running:
-            if program.name in killed:
-                continue
-            answers, rates = taken[program.name]
-            begin, already = clock(), len(answers)
-            try:
-                while (before := clock()) < begin + TURN_NS:
-                    program.ask()
-                    answers.append(clock() - before)
-                rates.append((len(answers) - already) * 1e9 / (before - begin))
-            except programs.Gone:
-                killed.add(program.name)
+        number += 1
+        for pair in running:
+            for program in pair if number % 2 else reversed(pair):
+                if program in killed:
+                    continue
+                answers, rates = taken[program]
+                begin, already = clock(), len(answers)
+                try:
+                    while (before := clock()) < begin + TURN_NS:
+                        program.ask()
+                        answers.append(clock() - before)
+                    rates.append((len(answers) - already) * 1e9 / (before - begin))
+                except programs.Gone:
+                    killed.add(program)
     return taken
 
 
@@ -107,8 +109,26 @@ def speed(taken, counted):
     return {
         "per_s": len(answers) / (sum(answers) / 1e9 or 1), "median_per_s": statistics.median(rates),
         "p99_us": answers[len(answers) * 99 // 100] / 1000, "cpu_us": counted[1] * 1e6 / len(answers), "faults": max(counted[0], 0),
-        "thirds": [statistics.median(rates[len(rates) * n // 3 : len(rates) * (n + 1) // 3] or [0]) for n in range(3)],
     }
+
+
+def pair(name, prefix, work):
+    """A program and its twin, of which nobody takes anything."""
+    both = []
+    for group, directory in [(prefix, work), (f"{prefix}twin", f"{work}/twin")]:
+        os.makedirs(directory, exist_ok=True)
+        both.append(programs.make(name, group, directory))
+    return both
+
+
+def measure(running, seconds, killed):
+    """Asks for so long: speeds of each program and its twin."""
+    everybody = [program for both in running for program in both]
+    before = [program.group.counted() for program in everybody]
+    taken = turns(running, seconds, killed)
+    counted = [[now - then for now, then in zip(program.group.counted(), was)] for program, was in zip(everybody, before)]
+    speeds = [speed(taken[program], counts) for program, counts in zip(everybody, counted)]
+    return dict(zip(everybody, speeds)), sum(max(cpu, 0) for _, cpu in counted)
 
 
 def one(strata, work, seconds, arm, limits):
@@ -117,48 +137,45 @@ def one(strata, work, seconds, arm, limits):
     running = []
     with contextlib.ExitStack() as stack, concurrent.futures.ThreadPoolExecutor() as pool:
         for name in filter(lambda name: not programs.missing(name), programs.CATALOG):
-            running.append(programs.make(name, prefix, work))
-            stack.callback(running[-1].stop)
-        list(pool.map(programs.start, running))
+            running.append(pair(name, prefix, work))
+            for program in running[-1]:
+                stack.callback(program.stop)
+        everybody = [program for both in running for program in both]
+        list(pool.map(programs.start, everybody))
         gc.collect()
         gc.disable()
-        of_groups = lambda: [program.group.counted() for program in running]
-        since = lambda then: [[now - before for now, before in zip(*both)] for both in zip(of_groups(), then)]
         turns(running, WARM_S, killed)
-        counted = of_groups()
-        base, counted = turns(running, BASE_S, killed), since(counted)
-        base = {program.name: speed(base[program.name], counts) for program, counts in zip(running, counted)}
-        before = [program.group.charged() for program in running]
-        process = stack.enter_context(guard(strata, prefix, arm, log)) if arm not in ALONE else None
+        base, _ = measure(running, BASE_S, killed)
+        before = {program: program.group.charged() for program in everybody}
+        process = stack.enter_context(guard(strata, prefix, arm, log)) if arm != "nothing" else None
         if arm == "kernel's limit":
             programs.wait_for(lambda: zram_bytes() or process.poll() is not None)
             # Setting it takes what is above it: not on the time of who asks.
-            limited = [pool.submit(program.group.set_limit, limits[program.name]) for program in running]
+            limited = [pool.submit(program.group.set_limit, limits[program.name]) for program, _ in running]
         own = lambda: cpu_of(os.getpid()) + (cpu_of(process.pid) if process else 0)
-        started, busy, ours, counted = time.monotonic(), busy_s(), own(), of_groups()
-        taken = turns(running, seconds, killed)
-        counted = since(counted)
-        elapsed, busy, ours = time.monotonic() - started, busy_s() - busy, own() - ours + sum(max(cpu, 0) for _, cpu in counted)
+        started, busy, ours = time.monotonic(), busy_s(), own()
+        speeds, cpu_s = measure(running, seconds, killed)
+        elapsed, busy, ours = time.monotonic() - started, busy_s() - busy, own() - ours + cpu_s
         status = told_next(log) if arm in GUARDS else {}
         told = {group["group"].removeprefix(f"/{prefix}-"): group for group in status.get("groups", [])}
         found = {
             "arm": arm, "seconds": elapsed, "foreign": max(busy - ours, 0) / elapsed / os.cpu_count(),
             "price": status["price_bytes"] if status else zram_bytes() if process else 0, "cpu_s": status.get("cpu_ns", 0) / 1e9,
             "programs": {
-                program.name: speed(taken[program.name], counts) | {
-                    "killed": program.name in killed, "before": charged, "after": program.group.charged(),
-                    "guard": told.get(program.name, {}), "base": base[program.name],
+                program.name: speeds[program] | {
+                    "killed": program in killed, "before": before[program], "after": program.group.charged(),
+                    "guard": told.get(program.name, {}), "base": base[program], "twin": speeds[twin], "twin_base": base[twin],
                 }
-                for program, counts, charged in zip(running, counted, before)
+                for program, twin in running
             },
         }
         if arm == "kernel's limit":
-            for program, setting in zip(running, limited):
+            for (program, _), setting in zip(running, limited):
                 if not setting.done() or setting.exception():
                     print(f"{program.name} can't be brought below its limit", file=sys.stderr)
                 program.group.set_limit(1 << 40)
         # Before the guard, which would read back what they have in swap.
-        for program in running:
+        for program in everybody:
             program.stop()
     gc.enable()
     return found
@@ -180,8 +197,15 @@ def run(strata, work, rounds, seconds, out, arms):
                 limits = {name: of["after"] for name, of in found["programs"].items()}
             with open(out, "a") as file:
                 print(json.dumps({"round": number} | found), file=file)
-            rate = " ".join(f"{name} {of['per_s']:.0f}/s" for name, of in found["programs"].items())
-            print(f"round {number + 1}, {arm}: {rate}; foreign {found['foreign']:.0%}", file=sys.stderr)
+            lost = " ".join(f"{name} {slowdown(of):+.1%}" for name, of in found["programs"].items())
+            print(f"round {number + 1}, {arm}: {lost}; foreign {found['foreign']:.0%}", file=sys.stderr)
+
+
+def slowdown(of, rate_of="per_s"):
+    """The share of the answers a second that a program lost against its twin, beside what the two differed by before."""
+    rate = lambda of: 1 / (of["cpu_us"] or 1) if rate_of == "per_cpu_s" else of[rate_of]
+    beside = lambda of, twin: rate(of) / (rate(twin) or 1)
+    return 1 - beside(of, of["twin"]) / beside(of["base"], of["twin_base"])
 
 
 def net(found, name):
@@ -199,18 +223,14 @@ def net(found, name):
 def table(out):
     lines = [json.loads(line) for line in open(out)]
     arms = list(dict.fromkeys(line["arm"] for line in lines))
-    arms = ["nothing", *[arm for arm in ["nothing again", *GUARDS, "kernel's limit"] if arm in arms]]
+    arms = [arm for arm in ["nothing", *GUARDS, "kernel's limit"] if arm in arms]
     names = list(lines[0]["programs"])
     at = {(line["round"], line["arm"]): line for line in lines}
     rounds = [number for number in sorted({line["round"] for line in lines}) if all((number, arm) in at for arm in arms)]
     median = lambda values: statistics.median(list(values))
 
     def lost(number, arm, name, rate_of="per_s"):
-        """The share of the answers a second that an arm costs: of those that the same process gave before the arm began,
-        beside the share that it loses where nothing is done."""
-        rate = lambda of: 1 / (of["cpu_us"] or 1) if rate_of == "per_cpu_s" else of[rate_of]
-        kept = lambda of: rate(of) / (rate(of["base"]) or 1)
-        return 1 - kept(at[number, arm]["programs"][name]) / kept(at[number, "nothing"]["programs"][name])
+        return slowdown(at[number, arm]["programs"][name], rate_of)
 
     def share(number, arm, some):
         had = [net(at[number, arm], name) for name in some]
@@ -223,9 +243,6 @@ def table(out):
         of = lambda value: median(value(number) for number in rounds)
         mean = of(lambda number: 1 - math.exp(statistics.mean(math.log(max(1 - lost(number, arm, name), 1e-9)) for name in idle)))
         worst = max((of(lambda number: lost(number, arm, name)), name) for name in idle)
-        if arm == "nothing":
-            print("| nothing " + "| 0 " * 8 + "|")
-            continue
         told = lambda key: of(lambda number: sum(at[number, arm]["programs"][name]["guard"].get(key, 0) for name in idle)) / MIB
         given = of(lambda number: sum(net(at[number, arm], name)[0] for name in idle)) / MIB
         cells = [f"{given:.0f}", f"{of(lambda number: share(number, arm, idle)):.1%}", f"{mean:+.1%}", f"{worst[1]} {worst[0]:+.1%}"]
@@ -243,16 +260,13 @@ def table(out):
             cells = [
                 f"{median(net(at[number, arm], name)[1] for number in rounds) / MIB:.0f}",
                 f"{of(lambda one: one['before']) / MIB:.0f}, {of(lambda one: one['after']) / MIB:.0f}",
-                "0" if arm == "nothing" else f"{median(share(number, arm, [name]) for number in rounds):.1%}",
-                f"killed {killed} times" if killed else "0" if arm == "nothing" else slow,
+                f"{median(share(number, arm, [name]) for number in rounds):.1%}",
+                f"killed {killed} times" if killed else slow,
                 f"{of(lambda one: one['p99_us']):.0f}", f"{of(lambda one: one['faults']):.0f}",
                 ", ".join(dict.fromkeys(one.replace("_", " ") for one in why if one)) or "-",
             ]
             print(f"| {name} | {arm} | " + " | ".join(cells) + " |")
     foreign = [line["foreign"] for line in lines]
-    alone = [[at[number, "nothing"]["programs"][name]["per_s"] for number in rounds] for name in idle]
-    spread = median(max(rates) / min(rates) - 1 for rates in alone)
-    print(f"\nFrom round to round the answers a second in `nothing` differ by {spread:.0%} for the median program: what is less is not known.")
     print(f"\nOther programs took {median(foreign):.0%} of the processors in the median arm, {max(foreign):.0%} in the worst.")
     for name in programs.CATALOG:
         if name not in names:

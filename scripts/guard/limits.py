@@ -24,7 +24,7 @@ VALUE, SHARE, NR_SERVICES, NR_WORKING = 2000, 0.79, 12, 4
 
 def rules(work, parent, arm):
     """A file with the rules of an arm. Page cache goes first below a parent's limit, but where that is switched off."""
-    off = os.environ.get("NO_CACHE_FIRST", "[host]\ncache_first = false") if arm == NOT_FIRST else ""
+    off = "[host]\ncache_first_below_limits = false" if arm == NOT_FIRST else ""
     below = "/of-nobody" if arm == ALONE else parent
     with open(f"{work}/rules.toml", "w") as file:
         file.write(f'[[rule]]\ncgroup = "{below}/*"\npromise = "1%/min"\nmin_age = "10s"\n\n{off}\n')

@@ -6,7 +6,7 @@ use super::{MultiGen, placement::Standing};
 use crate::{
     books::Mover,
     folio::Flags,
-    ids::{FolioId, Kind},
+    ids::FolioId,
     tiering::Recency,
 };
 
@@ -21,10 +21,9 @@ impl Mover for MultiGen {
     }
 
     fn enter_moved(&mut self, folio: FolioId, was_active: bool) {
-        let standing = match self.flags(folio).kind() {
-            _ if was_active => Standing::Active,
-            Kind::Anon => Standing::Busy,
-            Kind::File => Standing::Idle,
+        let standing = match was_active {
+            true => Standing::Active,
+            false => Standing::unwanted(self.flags(folio).kind()),
         };
         self.enter(folio, standing);
     }

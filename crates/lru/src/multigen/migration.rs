@@ -16,7 +16,7 @@ impl Mover for MultiGen {
         Recency::Generation {
             below_max: self.generation(folio).map(|seq| lruvec.max_seq - seq.0),
             is_saturated: self.counting.is_saturated(flags),
-            goes_to_field: self.counting.goes_to_field(flags),
+            sets_no_flag: self.counting.sets_no_flag(flags),
         }
     }
 

@@ -447,6 +447,32 @@ fn a_removed_group_is_reclaimed_whole_and_forgotten() {
 }
 
 #[test]
+fn a_removed_group_that_had_to_be_walked_is_put_off_and_the_second_time_for_longer() {
+    let mut world = World::of(KernelModel::V6_14);
+    let removed = world.group(None);
+    world.due(removed, 8192);
+    world.policy.remove_group(removed).unwrap();
+    let mut reclaim = Reclaim::new(of_node(32, Origin::Direct));
+    let mut segments = Vec::new();
+    loop {
+        let step = reclaim.next(&mut world.policy, world.now, &mut world.batch);
+        let segment = world.policy.memcg_lru(NODE).unwrap().segment(removed);
+        segments.push(segment.unwrap());
+        match step.unwrap() {
+            Step::Walk { .. } => {
+                let swappiness = Swappiness::DEFAULT;
+                let walked = world.policy.finish_walk(removed, swappiness, world.now);
+                walked.unwrap();
+            }
+            _ => break,
+        }
+    }
+    // Walked twice; the batch comes when its turn has come again.
+    let expected = [Segment::Default, Segment::Tail, Segment::Default];
+    assert_eq!(segments, expected);
+}
+
+#[test]
 fn a_soft_limit_that_is_exceeded_puts_a_group_first() {
     let mut nr_first = 0;
     for seed in 0..40 {

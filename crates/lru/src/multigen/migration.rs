@@ -3,12 +3,7 @@
 //! **Owns** its place, and how recently it was used. **Does not own** the move (`books::migration`).
 
 use super::{MultiGen, placement::Standing};
-use crate::{
-    books::Mover,
-    folio::Flags,
-    ids::FolioId,
-    tiering::Recency,
-};
+use crate::{books::Mover, folio::Flags, ids::FolioId, tiering::Recency};
 
 impl Mover for MultiGen {
     fn recency(&self, folio: FolioId, flags: Flags) -> Recency {

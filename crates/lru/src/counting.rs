@@ -77,14 +77,14 @@ impl Counting {
         }
     }
 
-    /// Whether one access more goes to the refs field: it is neither the first one nor the one that sets
-    /// the workingset flag. Up to 6.13 also when the field is full by then.
-    pub(crate) fn goes_to_field(self, flags: Flags) -> bool {
-        let is_field_next = match self.encoding {
+    /// Whether one access more sets no flag: it is neither the first one nor the one that makes the folio
+    /// workingset. It goes to the refs field, or nowhere when that is full.
+    pub(crate) fn sets_no_flag(self, flags: Flags) -> bool {
+        let is_made_before = match self.encoding {
             Encoding::Workingset => flags.is_workingset(),
-            Encoding::Referenced => flags.refs_field() < self.field_max,
+            Encoding::Referenced => flags.is_workingset() || flags.refs_field() < self.field_max,
         };
-        flags.is_referenced() && is_field_next
+        flags.is_referenced() && is_made_before
     }
 
     /// Accesses counted, of the kind the encoding can tell.

@@ -46,6 +46,8 @@ pub struct Reclaim {
     pub nr_bloom_hits: u64,
     /// Page tables that the Bloom filter had a walk skip.
     pub nr_bloom_skips: u64,
+    /// Page tables that walks asked about.
+    pub nr_tables_asked: u64,
     /// Dirty pages written before they could go.
     pub nr_written: u64,
     /// Came back, by kind and by the tier they left from (`two-list` and `strata` have tier 0 alone).

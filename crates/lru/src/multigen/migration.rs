@@ -3,12 +3,7 @@
 //! **Owns** its place, and how recently it was used. **Does not own** the move (`books::migration`).
 
 use super::{MultiGen, placement::Standing};
-use crate::{
-    books::Mover,
-    folio::Flags,
-    ids::{FolioId, Kind},
-    tiering::Recency,
-};
+use crate::{books::Mover, folio::Flags, ids::FolioId, tiering::Recency};
 
 impl Mover for MultiGen {
     fn recency(&self, folio: FolioId, flags: Flags) -> Recency {
@@ -16,15 +11,14 @@ impl Mover for MultiGen {
         Recency::Generation {
             below_max: self.generation(folio).map(|seq| lruvec.max_seq - seq.0),
             is_saturated: self.counting.is_saturated(flags),
-            goes_to_field: self.counting.goes_to_field(flags),
+            sets_no_flag: self.counting.sets_no_flag(flags),
         }
     }
 
     fn enter_moved(&mut self, folio: FolioId, was_active: bool) {
-        let standing = match self.flags(folio).kind() {
-            _ if was_active => Standing::Active,
-            Kind::Anon => Standing::Busy,
-            Kind::File => Standing::Idle,
+        let standing = match was_active {
+            true => Standing::Active,
+            false => Standing::unwanted(self.flags(folio).kind()),
         };
         self.enter(folio, standing);
     }

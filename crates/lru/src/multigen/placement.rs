@@ -29,6 +29,16 @@ pub(super) enum Standing {
     Rotated,
 }
 
+impl Standing {
+    /// How a folio stands that nobody waits for and that is in memory already: its anon is in no swap cache.
+    pub(super) fn unwanted(kind: Kind) -> Standing {
+        match kind {
+            Kind::Anon => Standing::Busy,
+            Kind::File => Standing::Idle,
+        }
+    }
+}
+
 impl Lruvec {
     /// Sequence number of the generation a folio enters, never outside its kind's window.
     pub(super) fn entry_seq(&self, rule: &Placement, flags: Flags, standing: Standing) -> u64 {

@@ -75,8 +75,8 @@ impl MultiGen {
         self.books.set_flags(folio, self.counting.count(flags));
     }
 
-    /// A cold hint: forgets what was counted and puts the folio where an idle one enters, unless it
-    /// is in the oldest generation already.
+    /// A cold hint: forgets what was counted and puts the folio where one enters that nobody waits for,
+    /// unless it is in the oldest generation already. Anon may be the younger for it.
     pub(super) fn cool(&mut self, folio: FolioId) {
         let flags = self.flags(folio);
         debug_assert!(
@@ -91,7 +91,7 @@ impl MultiGen {
             .is_some_and(|generation| generation != oldest)
         {
             self.books.detach(folio);
-            self.enter(folio, Standing::Idle);
+            self.enter(folio, Standing::unwanted(flags.kind()));
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod min_ttl;
 mod random;
+mod removed;
 mod sparing;
 
 use super::*;
@@ -419,31 +420,6 @@ fn a_group_that_had_to_be_walked_is_young_and_others_come_first() {
         world.policy.memcg_lru(NODE).unwrap().segment(hot),
         Some(Segment::Default)
     );
-}
-
-#[test]
-fn a_removed_group_is_reclaimed_whole_and_forgotten() {
-    for model in [
-        KernelModel::V2022,
-        KernelModel::V6_1,
-        KernelModel::V6_14,
-        KernelModel::V7_2,
-    ] {
-        let mut world = World::of(model);
-        let (gone, other) = (world.group(None), world.group(None));
-        world.read(gone, 100);
-        world.read(other, 100);
-        world.policy.remove_group(gone).unwrap();
-        // At a priority at which a living group of this size is not looked at.
-        let outcome = world.reclaim(of_node(60, Origin::Direct));
-        assert_eq!(
-            (outcome.end, world.usage(other)),
-            (End::Met, 100),
-            "{model}"
-        );
-        world.reclaim(of_node(100, Origin::Direct));
-        assert!(world.policy.groups().path(gone).is_err(), "{model}");
-    }
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //!   by the tree           below min: passed over    below low: passed over, unless low is ignored
 //!   by the memcg LRU      below min: Young          below low: Tail, the second time taken all the same
 //!                         too small: Tail, then Young
-//!                         walked:    Young          else stays
+//!                         walked:    Young; removed: Tail, then Young          else stays
 //! ```
 //!
 //! **Owns** who is passed over, the budget, batches, ageing in between and before a pass (`rounds`), and what the memcg LRU does
@@ -294,7 +294,9 @@ impl Reclaim {
             let (node, swappiness) = (visit.node, visit.swappiness);
             let nr_pages = nr_takeable_pages(policy, group, node, swappiness, visit.anon_nodes)?;
             let is_small = self.share(policy, group, nr_pages) == 0;
-            self.due_move = is_small.then(|| put_off(self.segment(policy, group)));
+            // One that was walked and is removed is put off like one that is too small.
+            let is_put_off = is_small || visit.has_walked;
+            self.due_move = is_put_off.then(|| put_off(self.segment(policy, group)));
         }
         Ok(())
     }

@@ -20,8 +20,8 @@ pub enum Recency {
         below_max: Option<u64>,
         /// Whether its accesses are counted as far as counting goes, workingset included.
         is_saturated: bool,
-        /// Whether one access more is counted in the refs field, and not by setting a flag.
-        goes_to_field: bool,
+        /// Whether one access more sets neither the referenced nor the workingset flag.
+        sets_no_flag: bool,
     },
     /// Two lists.
     List {
@@ -108,8 +108,8 @@ impl PromotionStrategy {
             (PromotionStrategy::Never, _) => false,
             (PromotionStrategy::FirstAccess, _) => true,
             (_, Recency::List { is_active }) => before.is_referenced && is_active,
-            (PromotionStrategy::RfcAsCoded, Recency::Generation { goes_to_field, .. }) => {
-                goes_to_field && before.is_active()
+            (PromotionStrategy::RfcAsCoded, Recency::Generation { sets_no_flag, .. }) => {
+                sets_no_flag && before.is_active()
             }
             (PromotionStrategy::Refs, Recency::Generation { is_saturated, .. }) => is_saturated,
             (PromotionStrategy::FiveConditions, _) => {

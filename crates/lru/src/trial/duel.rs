@@ -2,7 +2,10 @@
 //!
 //! Of what arrives for the first time one page in `2^n` is followed, `n` growing with memory. Each of the
 //! two in small may hold as much as the followed pages that are in memory: their share of it, whatever
-//! the group's memory does.
+//! the group's memory does. What a rule takes from other groups they can't show.
+//!
+//! While distance is chosen its score is what the group itself misses of the followed pages: it may do worse
+//! there, where it did not judge from the beginning, than in small.
 //!
 //! **Owns** the share of pages that is followed, the score. **Does not own** the two (`small`).
 //!
@@ -35,8 +38,9 @@ const NR_FOLLOWED_MAX: u32 = 4096;
 /// return is near enough for either way to judge.
 const NR_OUT_PER_IN: usize = 8;
 
-/// Events after which the two are compared, for each page they have room for.
-const NR_EVENTS_PER_PAGE: u64 = 2;
+/// The two are compared after as many events as this part of the pages they have room for. Where several
+/// groups share memory each round without a choice is one in which others lose to this group.
+const EVENTS_PART: u64 = 2;
 
 /// The least an interval has, or a memory of a few pages would change its mind all the time.
 const NR_EVENTS_MIN: u64 = 256;
@@ -44,7 +48,7 @@ const NR_EVENTS_MIN: u64 = 256;
 /// One part in so many of the score is forgotten at each comparison. The choice goes to who was the
 /// better for long: each change of it costs some of what is in memory, and following the last few
 /// intervals lost more by changing than either way did by staying.
-const SCORE_PARTS: u64 = 512;
+const SCORE_PARTS: u64 = 2048;
 
 /// Refault distance is chosen if it misses at most so many percent of what the window misses.
 const CHOSEN_PERCENT: u64 = 98;
@@ -157,6 +161,7 @@ impl<P: Policy> Duel<P> {
         pages.enter(page, folio);
         self.nr_in += 1;
         self.nr_base_pages_in += arrival.order.nr_pages();
+        self.nr_misses[DISTANCE] += u64::from(self.prefers_distance);
         // What was read comes with an access of its own.
         if arrival.cause != Cause::Read {
             self.tell(pages, page, Event::Brought(arrival.cause));
@@ -237,11 +242,12 @@ impl<P: Policy> Duel<P> {
             nr_pages: self.nr_base_pages_in,
             swappiness: self.swappiness,
         };
-        for (small, nr_misses) in self.small.iter_mut().zip(&mut self.nr_misses) {
-            *nr_misses += u64::from(small.hear(pages, page, event, room));
-        }
+        let [window, distance] = &mut self.small;
+        self.nr_misses[WINDOW] += u64::from(window.hear(pages, page, event, room));
+        let is_miss = distance.hear(pages, page, event, room);
+        self.nr_misses[DISTANCE] += u64::from(is_miss && !self.prefers_distance);
         self.nr_events += 1;
-        if self.nr_events >= (NR_EVENTS_PER_PAGE * room.nr_pages).max(NR_EVENTS_MIN) {
+        if self.nr_events >= (room.nr_pages / EVENTS_PART).max(NR_EVENTS_MIN) {
             self.compare(room.nr_pages);
         }
     }

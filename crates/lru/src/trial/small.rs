@@ -9,6 +9,7 @@
 //! **Invariants**
 //! - I1: what its policy counts as in memory is what `pages` says is in it.
 //! - I2: what does not fit is not brought in, unless nothing could be had when pressed hardest.
+//! - I3: a memory that shrinks does so for both, also where nothing is missed.
 
 use super::pages::{PageNumber, Pages, Stay};
 use crate::{
@@ -87,6 +88,10 @@ impl<P: Policy> Small<P> {
         event: Event,
         room: Room,
     ) -> bool {
+        // The group has less than it had. Who misses nothing would keep the room of before for ever.
+        if self.nr_pages > room.nr_pages {
+            let _ = self.reclaim(pages, room, 0);
+        }
         let is_miss = !pages[page].small[self.side].is_in();
         if is_miss {
             let cause = match event {

@@ -350,6 +350,50 @@ fn who_has_room_again_for_all_is_missed_by_neither() {
 }
 
 #[test]
+fn who_loses_memory_to_another_group_misses_in_small_as_well() {
+    let mut world = World::new(on_trial(KernelModel::V6_14), 450, 450);
+    for page in 0..450 {
+        world.apply(Op::Read(page));
+    }
+    // All 450 are in both small memories. Another group takes a part of the real one.
+    (0..100).for_each(|page| world.apply(Op::KernelTakes(page)));
+    world.nr_pages_max = 350;
+    let nr_misses_before = duel(&world).nr_misses;
+    for n in 0..20 * 450 {
+        world.apply(Op::Read(n % 450));
+    }
+    let nr_misses = duel(&world).nr_misses;
+    for (now, before) in nr_misses.iter().zip(nr_misses_before) {
+        assert!(*now >= before + 1000, "{nr_misses:?}");
+    }
+    world.policy.validate().unwrap();
+}
+
+#[test]
+fn distance_that_does_worse_than_in_small_is_given_up() {
+    let mut duel: Duel<MultiGen> = Duel::new(&Config::default(), MultiGen::in_small).unwrap();
+    let mut pages = Pages::default();
+    duel.nr_misses = [1000, 950];
+    duel.compare(100);
+    assert!(duel.prefers_distance());
+    let arrival = Arrival {
+        group: GroupId(0),
+        node: NodeId(0),
+        kind: Kind::File,
+        order: Order::BASE,
+        cause: Cause::Read,
+        shadow: None,
+        is_exec: false,
+    };
+    // Each comes into memory, and is accessed by neither of the two.
+    for folio in 0..60 {
+        duel.came(&mut pages, FolioId(folio), &arrival);
+    }
+    duel.compare(100);
+    assert!(!duel.prefers_distance());
+}
+
+#[test]
 fn what_is_found_beside_an_evicted_page_is_told_to_both() {
     let mut world = World::new(on_trial(KernelModel::V6_14), 100, 100);
     for page in 0..2 {

@@ -58,6 +58,17 @@ impl Bits {
             .all(|word| self.words[word] & mask_of_word(word, first, end) == 0)
     }
 
+    /// How many bits of `first..end` are set, apart for those that `by` has set, too, and the others.
+    pub(crate) fn count_by(&self, by: &Bits, first: u32, end: u32) -> [u64; 2] {
+        let mut counts = [0; 2];
+        for word in Self::words_of(first, end) {
+            let bits = self.words[word] & mask_of_word(word, first, end);
+            counts[0] += u64::from((bits & by.words[word]).count_ones());
+            counts[1] += u64::from((bits & !by.words[word]).count_ones());
+        }
+        counts
+    }
+
     pub(crate) fn memory_bytes(&self) -> u64 {
         (self.words.capacity() * size_of::<u64>()) as u64
     }

@@ -66,7 +66,7 @@ use self::{
     groups::Groups,
     layout::Layout,
     memory::{Memory, Place},
-    walk::Space,
+    walk::Spaces,
     writeback::Writeback,
 };
 use crate::{
@@ -131,7 +131,7 @@ pub(crate) struct Machine<'w, P> {
     setup: Setup,
     groups: Groups,
     /// Everything that has page tables.
-    spaces: Vec<Space>,
+    spaces: Spaces,
     /// Pages in memory, by kind.
     nr_pages: [u32; 2],
     /// The group of a tree that this request brought a page in for.
@@ -177,7 +177,7 @@ impl<'w, P: Policy> Machine<'w, P> {
         let groups = Groups::new(&mut policy, workload, setup)?;
         let layout = Layout::new(workload);
         let group_of = |slot| groups.of(workload.page(layout.page(slot)).group);
-        let spaces = walk::add_spaces(&mut policy, group_of, &layout)?;
+        let spaces = Spaces::add(&mut policy, group_of, &layout, workload)?;
         Ok(Machine {
             policy,
             driver,
@@ -277,6 +277,7 @@ impl<'w, P: Policy> Machine<'w, P> {
         let number = self.workload.page(page).group;
         self.groups.missed(number);
         let group = self.groups.of(number);
+        self.spaces.faults(slot, cause);
         self.look_ahead(group)?;
         self.make_room(group)?;
         let shadow = match self.memory.place(slot) {
@@ -389,6 +390,7 @@ impl<'w, P: Policy> Machine<'w, P> {
             nr_ptes_looked_around: walks.nr_look_around_entries,
             nr_bloom_hits: walks.nr_filter_hits,
             nr_bloom_skips: walks.nr_tables_filtered,
+            nr_tables_asked: walks.nr_tables_seen,
             groups: self.groups.counts(&self.policy, self.workload)?,
             nr_written: self.counts.nr_written,
             nr_refaulted: stats.nr_refaulted_pages,

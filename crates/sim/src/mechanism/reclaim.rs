@@ -291,6 +291,7 @@ impl<P: Policy> Machine<'_, P> {
     fn verdict(&mut self, folio: FolioId) -> Verdict {
         let slot = self.memory.slot(folio);
         if self.memory.accessed.take(slot) {
+            self.spaces.ran(slot);
             self.look_around(folio, slot);
             return Verdict::Referenced;
         }

@@ -139,6 +139,8 @@ pub struct ReclaimRecord {
     pub bloom_hits: u64,
     /// Page tables a Bloom filter kept out.
     pub bloom_skips: u64,
+    /// Page tables that walks asked about.
+    pub asked_tables: u64,
     /// Time spent in generations, youngest first.
     pub time_in_generations: Vec<AgeShare>,
     /// What Strata's control loop did; absent where nothing is steered.
@@ -257,6 +259,7 @@ impl ReclaimRecord {
             nr_ptes_looked_around,
             nr_bloom_hits,
             nr_bloom_skips,
+            nr_tables_asked,
             nr_written,
             nr_refaulted,
             nr_refaulted_recent,
@@ -283,6 +286,7 @@ impl ReclaimRecord {
             looked_around_ptes: *nr_ptes_looked_around,
             bloom_hits: *nr_bloom_hits,
             bloom_skips: *nr_bloom_skips,
+            asked_tables: *nr_tables_asked,
             time_in_generations: generations::time_by_age(samples),
             steered: None,
             tiers: tiers.as_ref().map(TiersRecord::of),

@@ -13,20 +13,24 @@
 //! | `phases` | zipf over one set after the other | `pages` (of a phase), `phases` (2), `exponent` |
 //! | `scan` | pages in order, each once | none |
 //! | `mixed` | turns of anon zipf through mappings and file zipf through descriptors | `anon` (16384), `file` (32768), `exponent` |
+//! | `mixed-groups` | the same, drawn uniformly, anon in one group and the file in another | `anon` (20000), `file` (32768) |
+//! | `replicas` | each group reads a file once through, the first one `ahead` times; then the first alone goes on | `pages` (12000), `ahead` (1), `groups` (3) |
+//! | `sparse` | pages in order, each the only one of its page table, through mappings, again and again | `pages` |
 //!
 //! Patterns joined by `-` come one after the other, for equally many accesses each: `gen:loop-zipf-loop-scan`. They
-//! share their options and their pages; a `scan` runs through pages of its own. `mixed` can't be joined.
+//! share their options and their pages; a `scan` runs through pages of its own. The last four can't be joined.
 //!
 //! Options of every pattern: `accesses` (819200), `seed` (0), `groups` (1; each group runs the pattern
-//! over pages of its own), `turn` (64; accesses before the next group or kind has its turn), `writes`
-//! (0; percent of the accesses). And, except for `mixed`: `via` (`fd` or `mmap`), `backing` (`file` or
-//! `anon`); by default a file read through descriptors, or with `backing=anon` memory through mappings.
+//! over pages of its own), `turn` (64; accesses before the next group or kind has its turn; not of `replicas`),
+//! `writes` (0; percent of the accesses). And, except for `mixed` and `mixed-groups`: `via` (`fd` or `mmap`), `backing`
+//! (`file` or `anon`); by default a file read through descriptors, or with `backing=anon` memory through mappings.
 //!
 //! **Owns** the patterns, their names and options. **Does not own** files of traces (the readers).
 //!
 //! **Invariants**
 //! - I1: no libm, no hash map, no clock: what comes depends on the name alone.
 
+mod error;
 mod options;
 pub(crate) mod rng;
 pub(crate) mod sequence;
@@ -34,8 +38,10 @@ pub(crate) mod zipf;
 
 use std::str::FromStr;
 
+pub use self::error::GeneratorError;
 pub(crate) use self::options::Options;
 use self::{
+    error::NR_STRETCHES_MAX,
     rng::Rng,
     sequence::{Chain, HotScan, Phases, Sequence, Shuffled},
     zipf::{EXPONENT_HUNDREDTHS_MAX, USUAL_EXPONENT_HUNDREDTHS},
@@ -43,115 +49,26 @@ use self::{
 use crate::{
     access::{Access, Backing, Op, PageKey, Via},
     oracle::OracleSequence,
-    suggest::did_you_mean,
 };
 
 const DEFAULT_PAGES: u64 = 16384;
 const DEFAULT_ACCESSES: u64 = 819_200;
 const DEFAULT_TURN_ACCESSES: u64 = 64;
+const DEFAULT_GROUP_ANON: u64 = 20_000;
+const DEFAULT_REPLICAS: u64 = 3;
+const DEFAULT_REPLICA_PAGES: u64 = 12_000;
 
 /// The most pages of one set: weights and shuffle take 12 bytes a page.
 const NR_PAGES_MAX: u64 = 1 << 27;
 
-/// The most patterns, one after the other.
-const NR_STRETCHES_MAX: usize = 64;
+/// Patterns that are no stretch of others.
+const ALONE: [&str; 4] = ["mixed", "mixed-groups", "replicas", "sparse"];
 
-/// The patterns of `gen:`.
-const PATTERNS: [&str; 7] = [
-    "uniform", "zipf", "hotscan", "loop", "phases", "scan", "mixed",
-];
+/// Entries of a page table.
+const NR_TABLE_ENTRIES: u64 = 512;
 
 /// The most groups.
 const NR_GROUPS_MAX: u64 = 4096;
-
-/// A name that makes no trace.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum GeneratorError {
-    /// Neither `gen:` nor `oracle:`.
-    #[error("{0:?} names no generator: use gen:PATTERN or oracle:MODE/PATTERN")]
-    NotAGenerator(String),
-    /// No such pattern.
-    #[error(
-        "unknown pattern {0:?}: {meant}use uniform, zipf, hotscan, loop, phases, scan or mixed",
-        meant = did_you_mean(.0, PATTERNS)
-    )]
-    UnknownPattern(String),
-    /// Two kinds of pages in turn are no sequence.
-    #[error(
-        "mixed can't be one of several patterns: use uniform, zipf, hotscan, loop, phases or scan"
-    )]
-    MixedJoined,
-    /// More patterns are joined than may be.
-    #[error("{0} patterns are too many: join at most {NR_STRETCHES_MAX}")]
-    TooManyPatterns(usize),
-    /// No such sequence.
-    #[error(
-        "unknown oracle sequence {0:?}: use fdread/, mmapread/ or anon/ with uniform, zipf, hotscan, loop, phase or mixed, or mixed/mixed"
-    )]
-    UnknownOracle(String),
-    /// A piece that is not `key=value`.
-    #[error("{0:?} is no option: write key=value")]
-    NotAnOption(String),
-    /// An option that the pattern does not have.
-    #[error(
-        "the pattern has no option {option:?}: {meant}use {known}",
-        meant = did_you_mean(option, known.iter().copied()),
-        known = known.join(", ")
-    )]
-    UnknownOption {
-        /// What was given.
-        option: String,
-        /// What the pattern has.
-        known: Vec<&'static str>,
-    },
-    /// An option is given twice.
-    #[error("option {0:?} is given twice")]
-    GivenTwice(String),
-    /// Not a number, or out of bounds.
-    #[error("{key}={value} is out of bounds: choose {least} to {most}")]
-    BadNumber {
-        /// The option.
-        key: &'static str,
-        /// The value given.
-        value: String,
-        /// Least allowed.
-        least: u64,
-        /// Most allowed.
-        most: u64,
-    },
-    /// Not a decimal number, or out of bounds.
-    #[error("{key}={value} is out of bounds: choose 0 to {most}, with up to two decimals")]
-    BadDecimal {
-        /// The option.
-        key: &'static str,
-        /// The value given.
-        value: String,
-        /// Most allowed.
-        most: u32,
-    },
-    /// The tables of the generator alone would take more memory than there may be.
-    #[error(
-        "takes {needed_bytes} bytes for its tables, more than the {bytes_max} of --max-memory: choose \
-         fewer pages or groups, or allow more"
-    )]
-    TooLarge {
-        /// What they would take.
-        needed_bytes: u64,
-        /// What there may be.
-        bytes_max: u64,
-    },
-    /// Not one of the words.
-    #[error("{key}={value} is unknown: choose one of {choices}")]
-    BadChoice {
-        /// The option.
-        key: &'static str,
-        /// The value given.
-        value: String,
-        /// What there is.
-        choices: String,
-    },
-}
 
 /// A generated trace: an iterator of accesses.
 ///
@@ -183,6 +100,14 @@ struct Turns {
     turn_accesses: u64,
     current: usize,
     nr_left_in_turn: u64,
+    then: AfterTurns,
+}
+
+/// What comes once each stream has had a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AfterTurns {
+    TurnsAgain,
+    FirstAlone,
 }
 
 /// One sequence as accesses.
@@ -190,6 +115,8 @@ struct Turns {
 struct Stream {
     sequence: Sequence,
     like: Access,
+    /// From one page to the next.
+    stride_pages: u64,
     write_percent: u32,
     writes: Rng,
 }
@@ -281,9 +208,24 @@ struct TurnsPlan {
     /// What each group runs.
     kinds: Vec<(Set, Access)>,
     nr_groups: u64,
+    shape: Shape,
     turn_accesses: u64,
     write_percent: u32,
     seed: u64,
+}
+
+/// How streams become spaces, groups and turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    Usual,
+    /// A group for each kind.
+    KindsApart,
+    /// A turn is once through, the first one so many times.
+    Replicas {
+        nr_rounds_ahead: u64,
+    },
+    /// A page a table.
+    Sparse,
 }
 
 impl TurnsPlan {
@@ -293,13 +235,31 @@ impl TurnsPlan {
         options: &mut Options<'_>,
     ) -> Result<TurnsPlan, GeneratorError> {
         let seed = options.number("seed", 0, 0..=u64::MAX)?;
-        let nr_groups = options.number("groups", 1, 1..=NR_GROUPS_MAX)?;
-        let turn_accesses = options.number("turn", DEFAULT_TURN_ACCESSES, 1..=u64::MAX)?;
+        let shape = match pattern {
+            "mixed-groups" => Shape::KindsApart,
+            "replicas" => Shape::Replicas {
+                nr_rounds_ahead: options.number("ahead", 1, 1..=u64::from(u32::MAX))?,
+            },
+            "sparse" => Shape::Sparse,
+            _ => Shape::Usual,
+        };
+        let is_replicas = pattern == "replicas";
+        let nr_groups_usual = if is_replicas { DEFAULT_REPLICAS } else { 1 };
+        let nr_groups_max = match shape {
+            Shape::KindsApart => NR_GROUPS_MAX / 2,
+            _ => NR_GROUPS_MAX,
+        };
+        let nr_groups = options.number("groups", nr_groups_usual, 1..=nr_groups_max)?;
+        let turn_accesses = match is_replicas {
+            true => u64::from(pages(options, "pages", DEFAULT_REPLICA_PAGES)?),
+            false => options.number("turn", DEFAULT_TURN_ACCESSES, 1..=u64::MAX)?,
+        };
         let write_percent = options.number("writes", 0, 0..=100)? as u32;
         let kinds = sets(pattern, nr_accesses / nr_groups, options)?;
         Ok(TurnsPlan {
             kinds,
             nr_groups,
+            shape,
             turn_accesses,
             write_percent,
             seed,
@@ -320,20 +280,32 @@ impl TurnsPlan {
                 let mut like = *like;
                 // Each group has files and spaces of its own.
                 like.key.space = group as u32 * self.kinds.len() as u32 + space as u32;
-                like.group = group as u16;
+                like.group = match self.shape {
+                    Shape::KindsApart => like.key.space as u16,
+                    _ => group as u16,
+                };
                 streams.push(Stream {
                     sequence: set.sequence(&mut seeds),
                     like,
+                    stride_pages: match self.shape {
+                        Shape::Sparse => NR_TABLE_ENTRIES,
+                        _ => 1,
+                    },
                     write_percent: self.write_percent,
                     writes: Rng::from_state(seeds.next()),
                 });
             }
         }
+        let (nr_rounds_ahead, then) = match self.shape {
+            Shape::Replicas { nr_rounds_ahead } => (nr_rounds_ahead, AfterTurns::FirstAlone),
+            _ => (1, AfterTurns::TurnsAgain),
+        };
         Turns {
             streams,
             turn_accesses: self.turn_accesses,
             current: 0,
-            nr_left_in_turn: self.turn_accesses,
+            nr_left_in_turn: self.turn_accesses.saturating_mul(nr_rounds_ahead),
+            then,
         }
     }
 }
@@ -341,8 +313,11 @@ impl TurnsPlan {
 impl Turns {
     fn next_access(&mut self) -> Access {
         if self.nr_left_in_turn == 0 {
-            self.nr_left_in_turn = self.turn_accesses;
             self.current = (self.current + 1) % self.streams.len();
+            self.nr_left_in_turn = match (self.current, self.then) {
+                (0, AfterTurns::FirstAlone) => u64::MAX,
+                _ => self.turn_accesses,
+            };
         }
         self.nr_left_in_turn -= 1;
         self.streams[self.current].next_access()
@@ -352,7 +327,7 @@ impl Turns {
 impl Stream {
     fn next_access(&mut self) -> Access {
         let mut access = self.like;
-        access.key.page = u64::from(self.sequence.next_page());
+        access.key.page = u64::from(self.sequence.next_page()) * self.stride_pages;
         if self.write_percent > 0 && self.writes.below(100) < self.write_percent {
             access.op = Op::Write;
         }
@@ -410,6 +385,15 @@ fn sets(
         let file = like(Backing::File, Via::FileDescriptor);
         return Ok(vec![(zipf(nr_anon), anon), (zipf(nr_file), file)]);
     }
+    if pattern == "mixed-groups" {
+        let uniform = |nr_pages| Set::Uniform { nr_pages };
+        let anon = uniform(pages(options, "anon", DEFAULT_GROUP_ANON)?);
+        let file = uniform(pages(options, "file", 2 * DEFAULT_PAGES)?);
+        return Ok(vec![
+            (anon, like(Backing::Anon, Via::PageTable)),
+            (file, like(Backing::File, Via::FileDescriptor)),
+        ]);
+    }
     let set = match pattern.contains('-') {
         true => chain(pattern, nr_accesses, options)?,
         false => set(pattern, nr_accesses, options)?,
@@ -420,6 +404,7 @@ fn sets(
     let via = options.choice("via", &vias)?;
     let backing = backing.unwrap_or(Backing::File);
     let via = via.unwrap_or(match backing {
+        _ if pattern == "sparse" => Via::PageTable,
         Backing::File => Via::FileDescriptor,
         Backing::Anon => Via::PageTable,
     });
@@ -437,8 +422,11 @@ fn set(pattern: &str, nr_accesses: u64, options: &mut Options<'_>) -> Result<Set
             exponent: exponent(options)?,
         },
         "hotscan" => hot_scan(options)?,
-        "loop" => Set::Loop {
+        "loop" | "sparse" => Set::Loop {
             nr_pages: pages(options, "pages", DEFAULT_PAGES)?,
+        },
+        "replicas" => Set::Loop {
+            nr_pages: pages(options, "pages", DEFAULT_REPLICA_PAGES)?,
         },
         "phases" => {
             let nr_phases = options.number("phases", 2, 1..=64)? as u32;
@@ -457,8 +445,8 @@ fn set(pattern: &str, nr_accesses: u64, options: &mut Options<'_>) -> Result<Set
 /// Several patterns, one after the other.
 fn chain(names: &str, nr_accesses: u64, options: &mut Options<'_>) -> Result<Set, GeneratorError> {
     let names: Vec<&str> = names.split('-').collect();
-    if names.contains(&"mixed") {
-        return Err(GeneratorError::MixedJoined);
+    if let Some(alone) = ALONE.into_iter().find(|alone| names.contains(alone)) {
+        return Err(GeneratorError::NotJoined(alone));
     }
     if names.len() > NR_STRETCHES_MAX {
         return Err(GeneratorError::TooManyPatterns(names.len()));

@@ -33,6 +33,9 @@ fn a_name_gives_the_same_accesses_for_ever() {
         "gen:phases,pages=400,phases=3,accesses=5000,seed=4",
         "gen:mixed,anon=300,file=600,accesses=5000,seed=5,groups=3",
         "gen:loop-zipf-loop-scan,pages=600,accesses=8000,seed=6",
+        "gen:mixed-groups,anon=300,file=600,accesses=5000,seed=7,groups=2",
+        "gen:replicas,pages=700,accesses=5000,ahead=2",
+        "gen:sparse,pages=700,accesses=5000,backing=anon",
     ];
     let hashes = names.map(|name| hash(&trace(name)));
     let expected = [
@@ -43,6 +46,9 @@ fn a_name_gives_the_same_accesses_for_ever() {
         0xee80_38df_c1a9_7b16,
         0x98f3_100e_34a7_05ec,
         0x0921_d714_6c60_4708,
+        0x8003_c456_1df0_9552,
+        0xa607_9eed_ec50_89c9,
+        0x61d1_575c_5646_bf95,
     ];
     assert_eq!(hashes, expected, "{hashes:#x?}");
 }
@@ -118,6 +124,35 @@ fn mixed_takes_turns_of_anon_and_file() {
 }
 
 #[test]
+fn mixed_groups_has_a_group_for_each_kind() {
+    let accesses = trace("gen:mixed-groups,anon=10,file=20,turn=4,accesses=16");
+    for (turn, of_turn) in accesses.chunks(4).enumerate() {
+        let (group, backing) = [(0, Backing::Anon), (1, Backing::File)][turn % 2];
+        let is_right = |of: &Access| (of.group, of.backing) == (group, backing);
+        assert!(of_turn.iter().all(is_right), "turn {turn}");
+    }
+}
+
+#[test]
+fn of_replicas_each_is_read_through_and_the_first_goes_on_alone() {
+    let accesses = trace("gen:replicas,pages=3,ahead=2,accesses=20");
+    let of: Vec<(u16, u64)> = accesses.iter().map(|of| (of.group, of.key.page)).collect();
+    let through = |group| (0..3).map(move |page| (group, page));
+    let begun: Vec<(u16, u64)> = [0, 0, 1, 2].into_iter().flat_map(through).collect();
+    assert_eq!(of[..12], begun);
+    let alone: Vec<(u16, u64)> = (0..8).map(|n| (0, n % 3)).collect();
+    assert_eq!(of[12..], alone);
+}
+
+#[test]
+fn a_sparse_page_is_the_only_one_of_its_table() {
+    let accesses = trace("gen:sparse,pages=3,accesses=4");
+    let pages: Vec<u64> = accesses.iter().map(|of| of.key.page).collect();
+    assert_eq!(pages, [0, 512, 1024, 0]);
+    assert!(accesses.iter().all(|of| of.via == Via::PageTable));
+}
+
+#[test]
 fn patterns_joined_come_one_after_the_other_and_share_what_pages_there_are() {
     let accesses = trace("gen:loop-zipf-scan-loop-scan,pages=40,accesses=500");
     let pages: Vec<u64> = accesses.iter().map(|access| access.key.page).collect();
@@ -171,6 +206,8 @@ fn what_is_wrong_with_a_name_is_said() {
         ("gen:loop-", "unknown pattern \"\""),
         ("gen:loop-zopf", "unknown pattern \"zopf\""),
         ("gen:loop-mixed", "mixed can't be one of several patterns"),
+        ("gen:loop-sparse", "sparse can't be one of several patterns"),
+        ("gen:replicas,turn=3", "no option \"turn\""),
         ("gen:loop-scan,exponent=1", "no option \"exponent\""),
         ("oracle:fdread", "unknown oracle sequence"),
         ("oracle:mixed/zipf", "unknown oracle sequence"),

@@ -128,6 +128,26 @@ fn a_cold_hint_forgets_the_count_and_lets_the_folio_enter_anew() {
 }
 
 #[test]
+fn a_cold_hint_puts_anon_into_the_second_youngest_generation_unless_it_is_of_the_oldest() {
+    let mut bench = Bench::new();
+    let kept = bench.appear(Kind::Anon, Cause::Fault);
+    let hot = bench.appear(Kind::Anon, Cause::Fault);
+    bench.young(hot);
+    bench.young(hot);
+    bench.engine.deactivate(hot);
+    assert_eq!((bench.seq(hot), bench.engine.tier(hot)), (2, 0));
+    // What has grown older is younger after the hint.
+    bench.walk();
+    assert_eq!(bench.seq(hot), 2);
+    bench.engine.deactivate(hot);
+    assert_eq!(bench.seq(hot), 3);
+    bench.walk();
+    bench.engine.deactivate(kept);
+    assert_eq!(bench.seq(kept), 2, "of the oldest: it stays");
+    bench.engine.validate().unwrap();
+}
+
+#[test]
 fn up_to_613_a_cold_hint_forgets_the_first_access_only() {
     let mut bench = Bench::with(Config::of(crate::model::KernelModel::V6_1));
     let folio = bench.appear(Kind::File, Cause::Fault);

@@ -44,11 +44,11 @@ fn reclaim_demotes_before_it_evicts_and_counts_by_who_asked() {
         // As any folio put back: anon can't be dropped at once, file can.
         let entered = |folio| (bench.standing(folio).node, bench.standing(folio).recency);
         // The file page was read by nobody, as little as the anon page.
-        let goes_to_field = false;
+        let sets_no_flag = false;
         let below = |below| Recency::Generation {
             below_max: Some(below),
             is_saturated: false,
-            goes_to_field,
+            sets_no_flag,
         };
         assert_eq!(entered(file), (SLOW, below(3)));
         assert_eq!(entered(anon), (SLOW, below(1)));

@@ -16,7 +16,7 @@ use super::super::{
     kind_of,
     layout::Layout,
     memory::{Memory, Place},
-    walk::{Space, add_spaces},
+    walk::Spaces,
 };
 use super::{Start, TierSetup};
 use crate::{
@@ -58,7 +58,7 @@ pub(super) struct TierMachine<'w> {
     pub(super) setup: Setup,
     pub(super) groups: Groups,
     /// Everything that has page tables.
-    pub(super) spaces: Vec<Space>,
+    pub(super) spaces: Spaces,
     pub(super) nodes: Vec<Node>,
     /// By slot, of what is in memory.
     pub(super) node_of: Vec<u8>,
@@ -90,7 +90,7 @@ impl<'w> TierMachine<'w> {
         let groups = Groups::new(policy.as_mut(), workload, setup)?;
         let layout = Layout::new(workload);
         let group_of = |slot| groups.of(workload.page(layout.page(slot)).group);
-        let spaces = add_spaces(policy.as_mut(), group_of, &layout)?;
+        let spaces = Spaces::add(policy.as_mut(), group_of, &layout, workload)?;
         let node = |nr_pages: &u32| Node {
             nr_pages: *nr_pages,
             nr_free: *nr_pages,
@@ -242,6 +242,7 @@ impl<'w> TierMachine<'w> {
         let number = self.workload.page(page).group;
         self.groups.missed(number);
         let group = self.groups.of(number);
+        self.spaces.faults(slot, cause);
         self.look_ahead(group)?;
         self.make_room_below_limits(group)?;
         let is_new = self.memory.place(slot) == Place::Absent(None);
@@ -373,6 +374,7 @@ impl<'w> TierMachine<'w> {
             nr_ptes_looked_around: walks.nr_look_around_entries,
             nr_bloom_hits: walks.nr_filter_hits,
             nr_bloom_skips: walks.nr_tables_filtered,
+            nr_tables_asked: walks.nr_tables_seen,
             groups: self.groups.counts(self.policy.as_ref(), self.workload)?,
             nr_written: self.nr_written,
             nr_refaulted: stats.nr_refaulted_pages,

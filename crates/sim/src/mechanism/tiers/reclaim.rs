@@ -211,6 +211,7 @@ impl TierMachine<'_> {
         for folio in &batch.folios {
             let slot = self.memory.slot(*folio);
             fates.push(if self.memory.accessed.take(slot) {
+                self.spaces.ran(slot);
                 self.look_around(slot);
                 Fate::Tried(Verdict::Referenced)
             } else {

@@ -73,17 +73,12 @@ impl TierMachine<'_> {
         let Some(walks) = self.policy.walks() else {
             return Ok(());
         };
-        // Every process of the group has run since the last walk.
-        self.spaces
-            .iter()
-            .for_each(|space| walks.space_ran(space.id));
+        self.spaces.tell(walks, &self.memory);
         let mut walk = walks.begin_walk(group, NodeId(node as u8), swappiness, Scan::Filtered)?;
         while let Some(walks) = self.policy.walks()
             && let NextSpace::Space(id) = walks.next_space(&mut walk)
         {
-            // Numbers are given in ascending order.
-            let position = self.spaces.partition_point(|space| space.id < id);
-            for table in self.spaces[position].tables.clone() {
+            for table in self.spaces.tables(id) {
                 self.visit_if_worth_it(&walk, table, node);
             }
         }

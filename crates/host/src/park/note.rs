@@ -19,6 +19,9 @@ use strata_linux::run_dir::{PARKED_DIR, ProcessMark, boot_id, lock_in, run_dir};
 /// Raised when an older Strata could misread the file.
 const VERSION: u32 = 1;
 
+/// How often a lock is tried for whose directory goes meanwhile.
+const NR_TRIES_MAX: u32 = 8;
+
 /// What is parked can't be noted or read.
 #[derive(Debug, thiserror::Error)]
 #[error("{what} {} failed: {source}", path.display())]
@@ -174,11 +177,37 @@ impl Note {
     }
 }
 
-/// Holds the right to park and wake a target until the file is closed.
-pub(super) fn lock(id: &str) -> Result<File, NoteError> {
-    let made = trust::check_directory(&run_dir(), Missing::Make);
-    let locked = made.and_then(|()| lock_in(&directory(), id));
-    locked.map_err(NoteError::of("locking", &path_of(id)))
+/// The right to park and wake a target; its file goes with it, and the directory with the last one.
+#[derive(Debug)]
+pub(super) struct Lock {
+    path: PathBuf,
+    _held: File,
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Whoever waits for it finds it gone and makes it anew. The directory is not empty as long as anything is parked.
+        let _left = fs::remove_file(&self.path).and_then(|()| fs::remove_dir(directory()));
+    }
+}
+
+/// Waits for that right.
+pub(super) fn lock(id: &str) -> Result<Lock, NoteError> {
+    let mut locked = lock_in(&directory(), id);
+    for _ in 0..NR_TRIES_MAX {
+        // The directory went with somebody else's lock.
+        match &locked {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                locked = lock_in(&directory(), id);
+            }
+            _ => break,
+        }
+    }
+    let held = locked.map_err(NoteError::of("locking", &path_of(id)))?;
+    Ok(Lock {
+        path: directory().join(format!(".{id}.lock")),
+        _held: held,
+    })
 }
 
 /// Whether there is a note of that id; it may say nothing any more.
@@ -209,11 +238,13 @@ pub fn find(pid: i32) -> Option<Note> {
 pub(super) fn sweep() -> bool {
     let mut is_left = false;
     for id in ids() {
+        // Somebody who is about it writes it anew.
+        let Ok(_lock) = lock(&id) else {
+            is_left = true;
+            continue;
+        };
         match Note::load(&id) {
-            Ok(None) => {
-                // Somebody who is about it writes it anew.
-                let _gone = Note::remove(&id);
-            }
+            Ok(None) => is_left |= Note::remove(&id).is_err(),
             Ok(Some(_)) | Err(_) => is_left = true,
         }
     }

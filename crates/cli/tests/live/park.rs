@@ -30,9 +30,11 @@ fn idler_with(options: &[&str]) -> Touch {
 
 /// Parks into compressed swap of its own.
 fn park(options: &[&str]) -> Strata {
-    Strata::new(["park", "--format", "json", "--look", "100ms"])
-        .args(["--swap", "zram:1G"])
-        .args(options)
+    park_to("zram:1G", options)
+}
+
+fn park_to(swap: &str, options: &[&str]) -> Strata {
+    Strata::new(["park", "--format", "json", "--swap", swap]).args(options)
 }
 
 fn parked(options: &[&str]) -> Value {
@@ -143,7 +145,7 @@ fn the_swap_stays_as_long_as_anything_is_parked_in_it() {
         parked(&["--pid", pid]);
     }
     assert_eq!(swap_devices().len(), devices.len() + 1, "both in one");
-    let another = park(&["--pid", &pids[0], "--swap", "zram:2G"]).finish();
+    let another = park_to("zram:2G", &["--pid", &pids[0]]).finish();
     assert_eq!(another.code(), Some(1), "{}", another.stderr);
     assert!(
         another.stderr.contains("strata wake --all"),
@@ -350,7 +352,7 @@ fn without_swap_files_go_and_the_rest_stays_and_is_told() {
     let mut touch = Touch::start(["--size", "64M", "--file", path, "--shared"]);
     touch.ask(&format!("readrange {ALL}"));
     let pid = touch.pid.to_string();
-    let options = ["park", "--format", "json", "--look", "100ms", "--pid", &pid];
+    let options = ["park", "--format", "json", "--pid", &pid];
     let done = Strata::new(options).finish();
     let told: Value = serde_json::from_str(&done.stdout).expect("JSON");
     assert!(number(&told, "resident_after_bytes") < 8 * MIB, "{told}");

@@ -135,6 +135,9 @@ impl Parked {
 /// # Errors
 /// [`ParkError`]; nothing is stopped then, and what was taken can be woken.
 pub fn park(config: &ParkConfig) -> Result<Parked, ParkError> {
+    if let Subject::Process(1) | Subject::Tree(1) = config.subject {
+        return Err(ParkError::Vital("process 1".to_owned()));
+    }
     let mut target = Target::look(config)?;
     let (id, name) = target.named(&config.subject);
     target.check(&name)?;
@@ -504,5 +507,23 @@ fn without(range: AddrRange, others: &[AddrRange], to: &mut Vec<AddrRange>) {
     }
     if start < range.end {
         AddrRange::new(start, range.end).append_to(to);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_to_stay_is_cut_out_of_what_goes() {
+        let stays = [range(2, 2), range(6, 1), range(9, 10)];
+        let mut goes = Vec::new();
+        without(range(0, 12), &stays, &mut goes);
+        assert_eq!(goes, [range(0, 2), range(4, 2), range(7, 2)]);
+        let mut none = Vec::new();
+        without(range(10, 3), &stays, &mut none);
+        assert!(none.is_empty());
+        without(range(20, 3), &stays, &mut none);
+        assert_eq!(none, [range(20, 3)]);
     }
 }

@@ -266,3 +266,46 @@ fn directory() -> PathBuf {
 fn path_of(id: &str) -> PathBuf {
     directory().join(id)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn noted(pages: &[(u64, u64)]) -> Noted {
+        Noted {
+            mark: ProcessMark::of(std::process::id() as i32).expect("runs"),
+            used: vec![Used {
+                idle_ms: 5,
+                runs: pages.to_vec(),
+            }],
+        }
+    }
+
+    fn note(processes: Vec<Noted>) -> Note {
+        Note::new("7", "web".to_owned(), processes).expect("a note")
+    }
+
+    #[test]
+    fn parked_twice_what_was_used_since_comes_first_and_who_was_stopped_goes_on_all_the_same() {
+        let mut earlier = note(vec![noted(&[(10, 5)])]);
+        earlier.halted = Halted::Freezer {
+            path: PathBuf::from("/cgroup/web/cgroup.freeze"),
+        };
+        let halted = earlier.halted.clone();
+        let mut now = note(vec![noted(&[(30, 1)])]);
+        now.continues(earlier);
+        let first_pages: Vec<u64> = (now.processes[0].used.iter())
+            .flat_map(|used| used.ranges().map(|range| range.start / PAGE_BYTES))
+            .collect();
+        assert_eq!(first_pages, [30, 10]);
+        assert_eq!(now.halted, halted);
+    }
+
+    #[test]
+    fn a_later_process_of_the_same_number_is_not_parked() {
+        let mut other = noted(&[(1, 1)]);
+        other.mark.start_ticks += 1;
+        assert!(note(vec![other]).running().is_empty());
+        assert_eq!(note(vec![noted(&[])]).running().len(), 1);
+    }
+}

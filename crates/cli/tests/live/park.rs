@@ -145,7 +145,7 @@ fn the_swap_stays_as_long_as_anything_is_parked_in_it() {
         parked(&["--pid", pid]);
     }
     assert_eq!(swap_devices().len(), devices.len() + 1, "both in one");
-    let another = park_to("zram:2G", &["--pid", &pids[0]]).finish();
+    let another = park_to("file:/nowhere/swap:1G", &["--pid", &pids[0]]).finish();
     assert_eq!(another.code(), Some(1), "{}", another.stderr);
     assert!(
         another.stderr.contains("strata wake --all"),

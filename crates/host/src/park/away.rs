@@ -6,7 +6,8 @@
 //! - P1: the oldest go first, so that swap which fills half-way holds what is needed last.
 //! - P2: neither Strata nor pid 1 is parked.
 
-use super::halt::{Halt, Halted, StopError};
+use super::halt::{Halt, StopError};
+use super::halted::Halted;
 use super::house::{self, HouseError};
 use super::kept::{self, Asked, Kept};
 use super::note::{self, Note, NoteError, Noted, Used};

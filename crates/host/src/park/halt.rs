@@ -9,72 +9,13 @@
 //! - H1: until [`Halt::leave`], a death of Strata lets all go on.
 //! - H2: what somebody else has stopped is left to them.
 
+use super::halted::Halted;
 use crate::keeper::{KeeperWatch, Session, SessionError, fresh_id};
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
-use strata_linux::cgroup::{self, CgroupError, Freezer, GroupReader, HaltError};
+use strata_linux::cgroup::{Freezer, GroupReader, HaltError};
 use strata_linux::process::{Process, halt};
-use strata_linux::run_dir::ProcessMark;
 use strata_linux::undo::Undo;
-
-/// What is stopped.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(tag = "by", rename_all = "snake_case")]
-pub enum Halted {
-    /// Nothing, by us.
-    #[default]
-    No,
-    /// A group, by this control file.
-    Freezer {
-        /// The file.
-        path: PathBuf,
-    },
-    /// Processes, each by SIGSTOP.
-    Signal {
-        /// Who.
-        processes: Vec<ProcessMark>,
-    },
-}
-
-impl Halted {
-    /// Lets all go on that is stopped.
-    ///
-    /// # Errors
-    /// Who does not, and why.
-    pub(super) fn go_on(&self) -> Result<(), GoOnError> {
-        match self {
-            Halted::No => {}
-            Halted::Freezer { path } => cgroup::thaw(path)?,
-            Halted::Signal { processes } => {
-                for mark in processes.iter().rev() {
-                    halt::go_on(*mark).map_err(|source| GoOnError::Signal {
-                        pid: mark.pid,
-                        source,
-                    })?;
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-/// What was stopped does not go on.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum GoOnError {
-    /// The control file.
-    #[error(transparent)]
-    Group(#[from] CgroupError),
-    /// The signal.
-    #[error("process {pid} can't be sent SIGCONT: {source}")]
-    Signal {
-        /// The process.
-        pid: i32,
-        /// Why.
-        source: io::Error,
-    },
-}
 
 /// Why nothing is stopped.
 #[derive(Debug, thiserror::Error)]

@@ -19,6 +19,7 @@
 
 mod away;
 mod halt;
+mod halted;
 mod house;
 mod kept;
 mod note;
@@ -26,7 +27,8 @@ mod wake;
 mod watch;
 
 pub use away::{Keep, ParkConfig, ParkError, Parked, park};
-pub use halt::{GoOnError, Halted, StopError};
+pub use halt::StopError;
+pub use halted::{GoOnError, Halted};
 pub use house::HouseError;
 pub use kept::{Kept, WhyKept};
 pub use note::{Note, NoteError, Used, find, parked};

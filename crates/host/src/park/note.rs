@@ -7,7 +7,7 @@
 //! - N2: who parks or wakes a target holds its lock.
 //! - N3: a note of another boot, or of processes that have all ended, says nothing any more, and is removed.
 
-use super::halt::Halted;
+use super::halted::Halted;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;

@@ -7,7 +7,7 @@
 //! - W1: nothing is read for which the machine, a limit of its group, or what the user allows has no room.
 //! - W2: the note goes when all is done; a wake that is cut off can be done again.
 
-use super::halt::GoOnError;
+use super::halted::{GoOnError, Halted};
 use super::house::{self, HouseError};
 use super::note::{self, Note, NoteError};
 use std::collections::BTreeMap;
@@ -107,7 +107,7 @@ pub(super) fn wake_noted(note: &Note, limit_bytes: Option<u64>) -> Result<Woken,
         id: note.id.clone(),
         name: note.name.clone(),
         nr_processes: note.running().len(),
-        was_halted: note.halted != super::halt::Halted::No,
+        was_halted: note.halted != Halted::No,
         read_back_bytes: read.mapped_bytes,
         asked_bytes: read.asked_bytes,
         seconds: started.elapsed().as_secs_f64(),

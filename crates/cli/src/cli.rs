@@ -43,6 +43,10 @@ EXAMPLES
   Who holds memory that nobody uses?
       strata idle
 
+  Put an idle program with its children away, and bring it back:
+      strata park --tree 4242 --swap zram:4G
+      strata wake 4242
+
   Whose memory is old, and which mapping is cold?
       strata top
 

@@ -10,7 +10,6 @@ import random
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "guard"))
@@ -40,11 +39,18 @@ class Swap:
     """Swap of its own for all ways alike: a sleeper is parked in it, and stays so."""
 
     def __init__(self, strata, spec):
-        self.strata, self.sleeper = strata, subprocess.Popen(["sleep", "infinity"])
-        self.id = strata.ask("park", "--pid", str(self.sleeper.pid), "--swap", spec, "--look", "10ms", "--format", "json")["id"]
+        self.strata, self.spec, self.sleeper = strata, spec, subprocess.Popen(["sleep", "infinity"])
+        self.begin()
+
+    def begin(self):
+        self.strata.ask("park", "--pid", str(self.sleeper.pid), "--swap", self.spec, "--look", "10ms", "--format", "json")
+
+    def renew(self):
+        """All that is in it comes back: the last wake takes the swap down."""
+        self.strata.ask("wake", "--all", "--format", "json")
+        self.begin()
 
     def end(self):
-        # Woken before it ends: the last wake takes the swap down.
         self.strata.ask("wake", "--all", "--format", "json")
         self.sleeper.kill()
         self.sleeper.wait()
@@ -79,8 +85,8 @@ def put_away(strata, program, way):
     return strata.ask("park", "--cgroup", program.group.path, "--format", "json")
 
 
-def one_round(strata, program):
-    """In turns, so that what disturbs one disturbs all."""
+def one_round(strata, swap, program):
+    """In turns, so that what disturbs one disturbs all; each begins with all in memory."""
     found = {}
     for way in random.sample(WAYS, len(WAYS)):
         for _ in range(NR_ASKS):
@@ -93,8 +99,7 @@ def one_round(strata, program):
         if way == "woken":
             told["wake"] = strata.ask("wake", told["id"], "--format", "json")
         found[way] = (*asked(program), told)
-        if way == "touched cold":
-            strata.ask("wake", told["id"], "--format", "json")
+        swap.renew()
     return found
 
 
@@ -107,7 +112,7 @@ def of_programs(strata, work, rounds, spec):
             programs.start(program)
             swap = Swap(strata, spec)
             try:
-                found[name] = [one_round(strata, program) for _ in range(rounds)]
+                found[name] = [one_round(strata, swap, program) for _ in range(rounds)]
             finally:
                 swap.end()
         finally:
@@ -172,6 +177,4 @@ def of_many(strata, work, number, spec):
 
 if __name__ == "__main__":
     part, binary, work, number, spec = sys.argv[1:]
-    with tempfile.TemporaryDirectory(dir=work) as own:
-        os.chmod(own, 0o755)
-        {"programs": of_programs, "many": of_many}[part](Strata(binary, own), own, int(number), spec)
+    {"programs": of_programs, "many": of_many}[part](Strata(binary, work), work, int(number), spec)

@@ -1,6 +1,6 @@
 # Thin over scripts/: each can be run by itself and says at its top what it does.
 .DEFAULT_GOAL := help
-.PHONY: help run test test-guest test-long check bench evaluate evaluate-plan evaluate-guard coverage fuzz man fmt clean
+.PHONY: help run test test-guest test-long check bench evaluate evaluate-plan evaluate-guard evaluate-park coverage fuzz man fmt clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -37,6 +37,9 @@ coverage: ## which lines of the engine its tests run; writes docs/validation/cov
 
 evaluate-guard: ## what a guard gives back of real programs, and what that costs; writes docs/validation/guard.md (QUICK=1: six minutes, writes nothing)
 	@scripts/evaluate-guard.sh
+
+evaluate-park: ## what parked programs give, and how soon they answer again; writes docs/validation/park.md (QUICK=1: one round, writes nothing)
+	@scripts/evaluate-park.sh
 
 evaluate-plan: ## do plans come true? the tables of docs/validation/plan-validation.md and docs/validation/recording.md
 	@scripts/evaluate-plan.sh

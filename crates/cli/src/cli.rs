@@ -9,8 +9,8 @@ use clap::{Parser, Subcommand, ValueEnum};
 use strata_linux::access::AccessChoice;
 
 use crate::cmd::{
-    compare, completions, ctl, doctor, files, guard, idle, lru_gen, man, plan, record, run, sim,
-    top, trace, wss,
+    compare, completions, ctl, doctor, files, guard, idle, lru_gen, man, park, plan, record, run,
+    sim, top, trace, wake, wss,
 };
 use crate::duration;
 
@@ -42,6 +42,10 @@ EXAMPLES
 
   Who holds memory that nobody uses?
       strata idle
+
+  Put an idle program with its children away, and bring it back:
+      strata park --tree 4242 --swap zram:4G
+      strata wake 4242
 
   Whose memory is old, and which mapping is cold?
       strata top
@@ -85,6 +89,8 @@ pub(crate) enum Verb {
     Run(Box<run::RunArgs>),
     Compare(Box<compare::CompareArgs>),
     Guard(guard::GuardArgs),
+    Park(park::ParkArgs),
+    Wake(wake::WakeArgs),
     Idle(idle::IdleArgs),
     Top(top::TopArgs),
     Ctl(ctl::CtlArgs),

@@ -21,6 +21,7 @@ mod print;
 mod progress;
 mod render;
 mod source;
+mod target;
 
 use std::process::ExitCode;
 

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cgroup::GroupMark;
 use crate::claim::{Claim, ClaimError};
+use crate::run_dir::ProcessMark;
 use crate::swap::SwapRecord;
 
 /// One change that has to be taken back.
@@ -40,6 +41,11 @@ pub enum Undo {
     Thaw {
         /// The control file that stopped them.
         path: PathBuf,
+    },
+    /// Let a process go on that a signal has stopped; due at once.
+    GoOn {
+        /// The process.
+        process: ProcessMark,
     },
     /// Take a swap device of ours down; due when the program has ended.
     Swap(SwapRecord),

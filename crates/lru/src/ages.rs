@@ -39,6 +39,7 @@ mod commons;
 mod count;
 #[cfg(test)]
 mod found_tests;
+mod held;
 #[cfg(test)]
 mod model_tests;
 mod places;
@@ -51,6 +52,7 @@ mod walks;
 
 pub use candidates::{Candidates, Picker, Query, Run};
 pub use count::{Ages, Counted};
+pub use held::Generation;
 pub use places::{FamilyNo, Home, ObjectNo, Place, Standing};
 pub use table::{Bits, NR_ENTRIES, NrPages, Told};
 

@@ -7,7 +7,9 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::Value;
+use strata_host::park::{self, Halted};
 use strata_host::remote::{Form, Request, Running};
+use strata_linux::units::Bytes;
 
 use crate::cli::{Format, refuse_option};
 use crate::cmd::run::size_arg;
@@ -74,6 +76,8 @@ pub(crate) struct CtlArgs {
 enum Wish {
     /// How the run stands: usage, budget, evictions, what it costs
     Status,
+    /// What strata park has put away: of no run, and told by nobody else
+    Parked,
     /// The groups under the run's budget
     Groups,
     /// The generations of the run's pages, in the kernel's text
@@ -128,7 +132,7 @@ impl CtlArgs {
         };
         let is_json = self.format == Format::Json;
         Ok(match *wish {
-            Wish::Status => Request::Status {},
+            Wish::Parked | Wish::Status => Request::Status {},
             Wish::Groups => Request::Groups {},
             Wish::Generations { full: true } => Request::LruGen { form: Form::Full },
             Wish::Generations { .. } if is_json => Request::Generations {},
@@ -146,6 +150,9 @@ impl CtlArgs {
 
 /// Asks, and prints the answer.
 pub(crate) fn run(args: &CtlArgs) -> anyhow::Result<ExitCode> {
+    if matches!(args.wish, Some(Wish::Parked)) {
+        return parked(args.format);
+    }
     let request = args.request()?;
     let answer = Running::find(args.id.as_deref())?
         .connect()?
@@ -153,6 +160,45 @@ pub(crate) fn run(args: &CtlArgs) -> anyhow::Result<ExitCode> {
     let text = match args.format {
         Format::Json => format!("{answer}\n"),
         Format::Text => told(&request, &answer),
+    };
+    print::data(text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Lists what is parked, from the notes of it.
+fn parked(format: Format) -> anyhow::Result<ExitCode> {
+    let notes = park::parked();
+    let text = match format {
+        Format::Json => {
+            let notes = notes.iter().map(|note| {
+                serde_json::json!({
+                    "id": note.id, "name": note.name, "pids": note.running(), "halted": note.halted,
+                    "parked_at_unix_s": note.parked_at_unix_s,
+                    "resident_before_bytes": note.resident_before_bytes,
+                    "resident_after_bytes": note.resident_after_bytes,
+                })
+            });
+            format!("{}\n", Value::Array(notes.collect()))
+        }
+        Format::Text if notes.is_empty() => "nothing is parked\n".to_owned(),
+        Format::Text => {
+            let row = |id: &str, was: &str, is: &str, halted: &str, name: &str| {
+                format!("{id:<24} {was:>10} {is:>10}  {halted:<8} {name}\n")
+            };
+            let mut text = row("ID", "WAS", "IS", "STOPPED", "WHAT");
+            for note in &notes {
+                let after = note.resident_after_bytes;
+                let is = after.map_or_else(|| "?".to_owned(), |bytes| Bytes(bytes).to_string());
+                let was = Bytes(note.resident_before_bytes).to_string();
+                let halted = if note.halted == Halted::No {
+                    "no"
+                } else {
+                    "yes"
+                };
+                text += &row(&note.id, &was, &is, halted, &note.name);
+            }
+            text
+        }
     };
     print::data(text)?;
     Ok(ExitCode::SUCCESS)

@@ -12,6 +12,7 @@ pub(crate) mod idle;
 pub(crate) mod keeper;
 pub(crate) mod lru_gen;
 pub(crate) mod man;
+pub(crate) mod park;
 pub(crate) mod plan;
 pub(crate) mod record;
 mod report_file;
@@ -21,6 +22,7 @@ mod sim_guard;
 mod sim_trace;
 pub(crate) mod top;
 pub(crate) mod trace;
+pub(crate) mod wake;
 pub(crate) mod waker;
 pub(crate) mod wss;
 
@@ -52,6 +54,8 @@ pub(crate) fn dispatch(verb: Verb) -> ExitCode {
         Verb::Plan(args) => plan::run(&args),
         Verb::Sim(args) => sim::run(&args),
         Verb::Guard(args) => guard::run(&args),
+        Verb::Park(args) => park::run(&args),
+        Verb::Wake(args) => wake::run(&args),
         Verb::Idle(args) => idle::run(&args),
         Verb::Wss(args) => wss::run(&args),
         Verb::Files(args) => files::run(&args),

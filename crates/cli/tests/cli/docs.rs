@@ -20,8 +20,9 @@ use support::programs::checkout;
 use support::strata::binary;
 
 /// Verbs whose output is of the machine and the moment.
-const LIVE: [&str; 11] = [
-    "run", "guard", "compare", "record", "top", "wss", "idle", "files", "lru-gen", "ctl", "doctor",
+const LIVE: [&str; 13] = [
+    "park", "wake", "run", "guard", "compare", "record", "top", "wss", "idle", "files", "lru-gen",
+    "ctl", "doctor",
 ];
 /// Verbs whose output is the same anywhere.
 const CHECKED: [&str; 3] = ["sim", "trace", "plan"];

@@ -33,6 +33,7 @@ mod metrics_host;
 mod named;
 mod near;
 mod page_cache;
+mod park;
 mod plan;
 mod policies;
 mod processors;

@@ -10,7 +10,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use strata_linux::run_dir::ZSWAP_DIR;
+use strata_linux::run_dir::{PARKED_DIR, ZSWAP_DIR, is_common};
 
 /// Longest name: with the path around it a socket's address still fits.
 const NAME_BYTES_MAX: usize = 64;
@@ -23,7 +23,7 @@ pub struct SessionName(String);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} can't be a run's name: a name begins with a letter and has up to {NAME_BYTES_MAX} letters, digits and \
-     - _ . (and is not {ZSWAP_DIR}), such as web or db-2"
+     - _ . (and is neither {ZSWAP_DIR} nor {PARKED_DIR}), such as web or db-2"
 )]
 pub struct BadSessionName(String);
 
@@ -37,7 +37,7 @@ impl FromStr for SessionName {
         let is_name = text.starts_with(|c: char| c.is_ascii_alphabetic())
             && text.len() <= NAME_BYTES_MAX
             && text.chars().all(is_part)
-            && text != ZSWAP_DIR;
+            && !is_common(text.as_ref());
         match is_name {
             true => Ok(SessionName(text.to_owned())),
             false => Err(BadSessionName(text.to_owned())),

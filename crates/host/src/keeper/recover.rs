@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::state::{State, claim_directory, remove_directory};
 use super::undo::{Due, carry_out, is_program_running};
 use strata_linux::run_dir::trust::{self, Missing};
-use strata_linux::run_dir::{boot_id, run_dir};
+use strata_linux::run_dir::{boot_id, is_common, run_dir};
 use strata_linux::undo::Undo;
 
 /// What was found of a session that nobody holds any more.
@@ -54,10 +54,7 @@ pub fn recover_in(run_dir: &Path) -> io::Result<Vec<Recovered>> {
         .flatten()
         .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
         .map(|entry| entry.path())
-        .filter(|path| {
-            path.file_name()
-                .is_some_and(|name| name != strata_linux::run_dir::ZSWAP_DIR)
-        })
+        .filter(|path| path.file_name().is_some_and(|name| !is_common(name)))
         .collect();
     directories.sort();
     let mut found = Vec::new();

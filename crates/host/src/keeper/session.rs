@@ -168,6 +168,18 @@ impl Session {
         self.inner.change(|state| state.keeps_swap = true)
     }
 
+    /// Leaves what it keeps to the next session of its name, though this process goes on.
+    ///
+    /// # Errors
+    /// That can't be written down; then it is this session's until the process ends.
+    pub fn leave(self) -> io::Result<()> {
+        let nobody = ProcessMark {
+            pid: 0,
+            start_ticks: 0,
+        };
+        self.inner.change(|state| state.owner = nobody)
+    }
+
     /// The swap that is recorded: what a dead session of this name has left, or what was made since.
     pub fn swap(&self) -> Option<SwapRecord> {
         let state = self.inner.state();

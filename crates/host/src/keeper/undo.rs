@@ -8,6 +8,7 @@ use std::path::Path;
 use super::state::State;
 use super::written;
 use strata_linux::cgroup::{self, CgroupError, PutBack};
+use strata_linux::process::halt;
 use strata_linux::swap::{self, SwapError};
 use strata_linux::undo::Undo;
 
@@ -28,6 +29,14 @@ pub enum UndoError {
         pid: i32,
         /// What became of the keeper.
         why: String,
+    },
+    /// A stopped process.
+    #[error("process {pid} was stopped and can't be told to go on: {source}; send it SIGCONT")]
+    GoOn {
+        /// The process.
+        pid: i32,
+        /// The reason.
+        source: std::io::Error,
     },
     /// The state file.
     #[error("the state in {} could not be updated: {source}", path.display())]
@@ -53,7 +62,7 @@ pub(super) enum Due {
 impl Due {
     fn covers(self, undo: &Undo) -> bool {
         match (self, undo) {
-            (Due::AtOnce, Undo::RestoreFile { .. } | Undo::Thaw { .. })
+            (Due::AtOnce, Undo::RestoreFile { .. } | Undo::Thaw { .. } | Undo::GoOn { .. })
             | (Due::AfterTheProgram, _) => true,
             (Due::AfterReboot, Undo::Swap(record)) => {
                 matches!(record.backing, swap::Backing::File { .. })
@@ -106,6 +115,10 @@ fn carry_out_one(state: &State, undo: &Undo, directory: &Path) -> Result<(), Und
             }
         }
         Undo::Thaw { path } => cgroup::thaw(path)?,
+        Undo::GoOn { process } => halt::go_on(*process).map_err(|source| UndoError::GoOn {
+            pid: process.pid,
+            source,
+        })?,
         Undo::RemoveGroup { path } if !cgroup::may_be_ours(path) => {
             return Err(CgroupError::NotOurs(path.clone()).into());
         }

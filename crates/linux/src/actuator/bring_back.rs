@@ -20,7 +20,7 @@ use crate::sys::madvise::{self, Advice};
 use crate::sys::touch;
 
 /// See B3.
-const WINDOW_PAGES: u64 = 64;
+pub(super) const WINDOW_PAGES: u64 = 64;
 /// Page tables are read for so many windows at a time; most of a large mapping may be empty.
 const LOOK_PAGES: u64 = 64 * WINDOW_PAGES;
 
@@ -131,14 +131,14 @@ impl Reader<'_> {
 }
 
 /// A range in pieces of at most so many pages.
-fn cut(range: AddrRange, nr_pages: u64) -> impl Iterator<Item = AddrRange> {
+pub(super) fn cut(range: AddrRange, nr_pages: u64) -> impl Iterator<Item = AddrRange> {
     let bytes = nr_pages * PAGE_BYTES;
     let starts = (range.start..range.end).step_by(bytes as usize);
     starts.map(move |start| AddrRange::new(start, range.end.min(start.saturating_add(bytes))))
 }
 
 /// Pages that lie side by side as ranges.
-fn runs(pages: &[u64]) -> Vec<AddrRange> {
+pub(super) fn runs(pages: &[u64]) -> Vec<AddrRange> {
     let mut ranges = Vec::new();
     for page in pages {
         AddrRange::new(*page, page + PAGE_BYTES).append_to(&mut ranges);

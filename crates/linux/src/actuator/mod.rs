@@ -9,7 +9,8 @@
 //!   ClearThread::try_submit(pieces)      ->  its thread  ->  ClearThread::poll() -> [ClearReport]
 //! ```
 //!
-//! All run on a thread of their own, because a single call into the kernel's reclaim was seen to
+//! [`PutAway`] and [`read_back`] work in the caller's threads: they are for who has nothing else to do meanwhile. The others
+//! run on a thread of their own, because a single call into the kernel's reclaim was seen to
 //! stall for seconds; the control loop submits, goes on, and learns the outcome later
 //! (`completion_fd` turns readable).
 //!
@@ -36,6 +37,8 @@ mod leftover;
 mod observe;
 mod pageout;
 mod pass;
+mod put_away;
+mod read_back;
 mod recall;
 mod shrink;
 mod split;
@@ -49,6 +52,8 @@ pub use clear::{ClearRequest, ClearThread};
 pub use groups_cache::{GroupCache, GroupsCacheDone, GroupsCacheRequest, GroupsCacheThread};
 pub use pageout::{Pageout, PageoutConfig};
 pub use pass::{PageTarget, PageoutReport, PageoutRequest};
+pub use put_away::PutAway;
+pub use read_back::{ReadBack, Wanted, read_back};
 pub use recall::{Recall, RecallPages, RecallReport};
 pub use shrink::{Shrink, ShrinkOutcome, ShrinkThread};
 pub use worker::{StopFlag, Worker};

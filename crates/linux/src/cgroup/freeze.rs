@@ -128,6 +128,19 @@ impl Freezer {
         Ok(())
     }
 
+    /// Leaves them stopped when this Strata has ended, too: the thaw is for whoever knows the file.
+    ///
+    /// # Errors
+    /// The journal can't be written; then they go on when this Strata has ended.
+    pub fn leave_frozen(&self, journal: &Journal) -> std::io::Result<()> {
+        journal.forget(&self.undo())
+    }
+
+    /// The control file, for [`thaw`].
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
     fn undo(&self) -> Undo {
         Undo::Thaw {
             path: self.file.clone(),

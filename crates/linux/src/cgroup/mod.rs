@@ -77,7 +77,7 @@ pub use place::{may_be_ours, remove_group};
 pub use processes::is_inhabited;
 use processes::{is_all_below, processes_below};
 pub use reader::GroupReader;
-pub use reclaim::{Amount, is_reclaimed_by_amount, reclaim_from};
+pub use reclaim::{Amount, is_reclaimed_by_amount, reclaim_all, reclaim_from};
 pub use stats::FileStats;
 pub use strata_control::limit::Line;
 pub use watch::{OomEvents, OomWatch, UsageWatch};

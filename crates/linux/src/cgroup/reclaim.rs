@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use super::{BudgetGroup, CgroupError, ControlFile, GroupReader, ReclaimError, UNLIMITED};
 use crate::addr::PAGE_BYTES;
 use crate::sys::deadline::Deadline;
-use strata_control::GroupStats;
+use strata_control::{CgroupVersion as Version, GroupStats};
 
 /// Where an amount is asked for on v2.
 const RECLAIM_FILE: &str = "memory.reclaim";
@@ -40,6 +40,13 @@ const RECLAIM_TIME_MAX: Duration = Duration::from_millis(500);
 const LOWER_TIME_MAX: Duration = Duration::from_secs(10);
 /// A dip for file pages alone needs this many times what is asked on the kernel's lists.
 const FILE_MARGIN: u64 = 2;
+
+/// What takes all of a group on v1.
+const EMPTY_FILE: &str = "memory.force_empty";
+/// How often all of a group is asked for: what was accessed before goes at the second time.
+const ROUNDS_MAX: u32 = 4;
+/// A round that brought less is the last.
+const ROUND_BYTES_MIN: u64 = 1 << 20;
 
 /// How the kernel answered a dip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +113,41 @@ pub fn reclaim_from(group: &GroupReader, amount: Amount) -> Result<u64, ReclaimE
     }
     let freed = before.saturating_sub(group.usage_bytes().unwrap_or(before));
     outcome_v2(&result, group.path(), &file, bytes, freed)
+}
+
+/// Has the kernel take all that it can of a group and of those below, until it finds hardly anything more. Returns by how much
+/// usage fell.
+///
+/// # Errors
+/// There is no way to ask for it (the root group), or the group failed.
+pub fn reclaim_all(group: &GroupReader) -> Result<u64, CgroupError> {
+    let file = match group.version() {
+        Version::V2 => group.path().join(RECLAIM_FILE),
+        Version::V1 => group.path().join(EMPTY_FILE),
+    };
+    let control = ControlFile::open_write(file.clone())?;
+    let before = group.usage_bytes().unwrap_or(0);
+    let mut usage = before;
+    for _ in 0..ROUNDS_MAX {
+        let words = match group.version() {
+            Version::V2 => usage.to_string(),
+            Version::V1 => "0".to_owned(),
+        };
+        match control.write(&words) {
+            // EAGAIN: less than asked, as ever when all is asked for. EINTR: a signal for this thread.
+            Err(error) if !matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR)) => {
+                return Err(CgroupError::io("writing", &file, error));
+            }
+            _ => {}
+        }
+        let now = group.usage_bytes().unwrap_or(usage);
+        let fell = usage.saturating_sub(now);
+        usage = now;
+        if fell < ROUND_BYTES_MIN {
+            break;
+        }
+    }
+    Ok(before.saturating_sub(usage))
 }
 
 fn outcome_v2(

@@ -23,6 +23,7 @@
 
 mod classify;
 pub mod descriptors;
+pub mod halt;
 mod handle;
 pub mod job;
 pub mod launch;

@@ -289,3 +289,22 @@ fn only_pages_of_the_files_that_are_asked_for_are_given() {
     };
     assert_eq!([given(&[]), given(&[1]), given(&[1, 2, 3])], [0, 100, 200]);
 }
+
+#[test]
+fn what_a_space_holds_is_told_the_oldest_first() {
+    let mut ledger = one_table();
+    // Nothing is known of accesses before the first walk.
+    tell_accessed(&mut ledger, Duration::ZERO, 0..512);
+    tell_accessed(&mut ledger, Duration::from_secs(1), 0..300);
+    tell_accessed(&mut ledger, Duration::from_secs(2), 10..20);
+    let held = ledger.held(HERE);
+    let nr_pages = |one: &Generation| one.runs.iter().map(|run| run.nr_pages).sum();
+    let told: Vec<(bool, u64)> = (held.iter())
+        .map(|one| (one.was_accessed, nr_pages(one)))
+        .collect();
+    assert_eq!(told, [(false, 212), (true, 290), (true, 10)]);
+    let first_pages: Vec<u64> = held[1].runs.iter().map(|run| run.first_page).collect();
+    assert_eq!(first_pages, [0, 20], "by address");
+    assert!(held[0].idle > held[1].idle && held[1].idle > held[2].idle);
+    assert!(ledger.held(SpaceNo(7)).is_empty());
+}

@@ -19,12 +19,13 @@ use strata_host::observe::{Observer, Subject};
 use strata_linux::hold_up::HoldUps;
 use strata_linux::process::Process;
 
-use crate::cli::{AccessArg, Format, interval_arg, parse_percent, parse_pid};
+use crate::cli::{AccessArg, Format, interval_arg, parse_percent};
 use crate::cmd::report_file::ReportFile;
 use crate::failure::UsageError;
 use crate::interrupt::Interrupt;
 use crate::print;
 use crate::progress::Bar;
+use crate::target::Target;
 
 /// Windows unless others are asked for; those longer than the watch are left out.
 const WINDOWS_MS: [u64; 3] = [1_000, 10_000, 60_000];
@@ -129,37 +130,6 @@ pub(crate) struct WssArgs {
     /// Draw the working sets and the idle memory as SVG
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
-}
-
-/// Whom to watch.
-#[derive(Debug, Args)]
-#[group(required = true, multiple = false)]
-struct Target {
-    /// One process with its threads, for example 4242
-    #[arg(short, long, value_name = "PID", value_parser = parse_pid, allow_hyphen_values = true)]
-    pid: Option<i32>,
-
-    /// A process with its children and theirs, also those to come
-    #[arg(short, long, value_name = "PID", value_parser = parse_pid, allow_hyphen_values = true)]
-    tree: Option<i32>,
-
-    /// All processes in a cgroup and in the groups below it: its directory, or its path as
-    /// /proc/PID/cgroup has it
-    #[arg(short, long, value_name = "PATH")]
-    cgroup: Option<PathBuf>,
-}
-
-impl Target {
-    fn subject(&self) -> Result<Subject, UsageError> {
-        match (self.pid, self.tree, &self.cgroup) {
-            (Some(pid), _, _) => Ok(Subject::Process(pid)),
-            (_, Some(pid), _) => Ok(Subject::Tree(pid)),
-            (_, _, Some(path)) => Ok(Subject::Cgroup(path.clone())),
-            (None, None, None) => Err(UsageError(
-                "name a target: --pid, --tree or --cgroup".into(),
-            )),
-        }
-    }
 }
 
 /// When to walk and what to tell, from options that agree with each other.

@@ -1,0 +1,363 @@
+//! `strata park` and `strata wake` on programs that lie idle.
+
+use crate::support;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use support::leaks::{Guard, run_dir};
+use support::live::{
+    Live, TestGroup, children, disk_directory, proc_bytes, rss_bytes, send, state, stop,
+    swap_devices, wait_until,
+};
+use support::programs::Touch;
+use support::strata::{Finished, Strata};
+
+const MIB: u64 = 1 << 20;
+/// Pages of the programs' 64 MiB.
+const ALL: &str = "0 16384";
+
+/// A program whose 64 MiB are all written.
+fn idler() -> Touch {
+    idler_with(&[])
+}
+
+fn idler_with(options: &[&str]) -> Touch {
+    let mut touch = Touch::start(["--size", "64M"].iter().chain(options));
+    touch.ask(&format!("writerange {ALL}"));
+    touch
+}
+
+/// Parks into compressed swap of its own.
+fn park(options: &[&str]) -> Strata {
+    park_to("zram:1G", options)
+}
+
+fn park_to(swap: &str, options: &[&str]) -> Strata {
+    Strata::new(["park", "--format", "json", "--swap", swap]).args(options)
+}
+
+fn parked(options: &[&str]) -> Value {
+    let done = park(options).finish();
+    assert_eq!(done.code(), Some(0), "{}", done.stderr);
+    serde_json::from_str(&done.stdout).expect("JSON")
+}
+
+fn wake(options: &[&str]) -> Finished {
+    Strata::new(["wake", "--format", "json"])
+        .args(options)
+        .finish()
+}
+
+#[track_caller]
+fn woken(options: &[&str]) -> Value {
+    let done = wake(options);
+    assert_eq!(done.code(), Some(0), "{}", done.stderr);
+    serde_json::from_str(done.stdout.lines().next().expect("a line")).expect("JSON")
+}
+
+fn list() -> Vec<Value> {
+    let done = Strata::new(["ctl", "parked", "--format", "json"]).finish();
+    serde_json::from_str(&done.stdout).expect("JSON")
+}
+
+fn number(of: &Value, name: &str) -> u64 {
+    of[name].as_u64().unwrap_or_else(|| panic!("{name}: {of}"))
+}
+
+fn kept_bytes(parked: &Value, reason: &str) -> u64 {
+    let kept = parked["kept"].as_array().expect("a list").iter();
+    let mut of_reason = kept.filter(|kept| kept["reason"] == reason);
+    of_reason
+        .next()
+        .map_or(0, |kept| kept["bytes"].as_u64().expect("bytes"))
+}
+
+fn swapped_bytes(pid: i32) -> u64 {
+    proc_bytes(&format!("/proc/{pid}/status"), "VmSwap").unwrap_or(0)
+}
+
+#[track_caller]
+fn assert_whole(touch: &mut Touch) {
+    assert_eq!(
+        touch.ask(&format!("verify {ALL}")),
+        "0",
+        "pages as they were"
+    );
+}
+
+#[test]
+fn a_parked_program_leaves_memory_and_comes_back_with_all_that_it_held() {
+    needs!("cap_bpf", "zram", "process_madvise");
+    let _guard = Guard::new();
+    let devices = swap_devices();
+    let mut touch = idler();
+    let pid = touch.pid.to_string();
+    let told = parked(&["--pid", &pid]);
+    assert!(number(&told, "resident_before_bytes") > 64 * MIB, "{told}");
+    assert!(number(&told, "resident_after_bytes") < 4 * MIB, "{told}");
+    assert!(number(&told, "net_freed_bytes") > 32 * MIB, "{told}");
+    assert!(rss_bytes(touch.pid) < 8 * MIB);
+    assert_eq!(list()[0]["id"], pid.as_str());
+    let back = woken(&[&pid]);
+    assert!(number(&back, "read_back_bytes") > 60 * MIB, "{back}");
+    assert!(rss_bytes(touch.pid) > 60 * MIB);
+    assert_whole(&mut touch);
+    assert!(list().is_empty());
+    assert_eq!(swap_devices(), devices, "the last one takes the swap down");
+    assert!(!run_dir().join("parked").exists());
+}
+
+#[test]
+fn what_is_touched_of_a_parked_program_comes_back_and_the_rest_stays_away() {
+    needs!("cap_bpf", "zram", "process_madvise");
+    let _guard = Guard::new();
+    let mut touch = idler();
+    let pid = touch.pid.to_string();
+    parked(&["--pid", &pid]);
+    touch.ask("readrange 0 256");
+    assert!(swapped_bytes(touch.pid) > 50 * MIB);
+    // Parked twice: once more all goes, and what was noted first is known still.
+    let again = parked(&["--pid", &pid]);
+    assert!(number(&again, "resident_after_bytes") < 4 * MIB, "{again}");
+    assert_eq!(list().len(), 1);
+    let back = woken(&["--pid", &pid]);
+    assert!(number(&back, "read_back_bytes") > 60 * MIB, "{back}");
+    // Woken twice: there is nobody.
+    let twice = wake(&[&pid]);
+    assert_eq!(twice.code(), Some(2), "{}", twice.stderr);
+    assert!(
+        twice.stderr.contains("nothing is parked as"),
+        "{}",
+        twice.stderr
+    );
+    assert_whole(&mut touch);
+}
+
+#[test]
+fn the_swap_stays_as_long_as_anything_is_parked_in_it() {
+    needs!("cap_bpf", "zram", "process_madvise");
+    let _guard = Guard::new();
+    let devices = swap_devices();
+    let (mut one, mut other) = (idler(), idler());
+    let pids = [one.pid.to_string(), other.pid.to_string()];
+    for pid in &pids {
+        parked(&["--pid", pid]);
+    }
+    assert_eq!(swap_devices().len(), devices.len() + 1, "both in one");
+    let another = park_to("file:/nowhere/swap:1G", &["--pid", &pids[0]]).finish();
+    assert_eq!(another.code(), Some(1), "{}", another.stderr);
+    assert!(
+        another.stderr.contains("strata wake --all"),
+        "{}",
+        another.stderr
+    );
+    let back = woken(&[&pids[0], "--limit", "16M"]);
+    let read = number(&back, "read_back_bytes");
+    assert!((8 * MIB..=16 * MIB).contains(&read), "{back}");
+    assert_eq!(back["cut_short_by"], "the limit asked for");
+    assert_eq!(swap_devices().len(), devices.len() + 1);
+    assert_eq!(list().len(), 1);
+    woken(&["--all"]);
+    assert_eq!(swap_devices(), devices);
+    assert_whole(&mut one);
+    assert_whole(&mut other);
+}
+
+#[test]
+fn the_note_of_a_program_that_has_ended_is_nobodys() {
+    needs!("cap_bpf", "zram", "process_madvise");
+    let _guard = Guard::new();
+    let devices = swap_devices();
+    let touch = idler();
+    let pid = touch.pid.to_string();
+    parked(&["--pid", &pid]);
+    drop(touch);
+    assert!(list().is_empty());
+    let nobody = wake(&[&pid]);
+    assert_eq!(nobody.code(), Some(2), "{}", nobody.stderr);
+    assert_eq!(swap_devices(), devices, "its swap goes all the same");
+}
+
+#[test]
+fn a_program_parked_with_freeze_is_stopped_until_it_is_woken() {
+    needs!("cap_bpf", "zram", "process_madvise");
+    let _guard = Guard::new();
+    let mut touch = idler();
+    let pid = touch.pid.to_string();
+    let told = parked(&["--pid", &pid, "--freeze"]);
+    assert_eq!(told["halted"]["by"], "signal", "{told}");
+    assert_eq!(state(touch.pid), 'T');
+    assert!(rss_bytes(touch.pid) < 8 * MIB);
+    let back = woken(&[&pid]);
+    assert_eq!(back["was_halted"], true);
+    wait_until("it to go on", || state(touch.pid) != 'T');
+    assert_whole(&mut touch);
+}
+
+#[test]
+fn a_program_that_somebody_else_has_stopped_stays_stopped() {
+    needs!("cap_bpf", "zram", "process_madvise");
+    let _guard = Guard::new();
+    let mut touch = idler();
+    let pid = touch.pid.to_string();
+    stop(touch.pid);
+    let told = parked(&["--pid", &pid, "--freeze"]);
+    assert_eq!(told["halted"]["by"], "no", "{told}");
+    woken(&[&pid]);
+    assert_eq!(state(touch.pid), 'T');
+    send(touch.pid, Signal::CONT);
+    assert_whole(&mut touch);
+}
+
+#[test]
+fn a_program_goes_on_if_strata_is_killed_while_it_parks_it() {
+    needs!("cap_bpf", "zram", "process_madvise");
+    let _guard = Guard::new();
+    let mut touch = Touch::start(["--size", "512M"]);
+    touch.ask("writerange 0 131072");
+    let pid = touch.pid.to_string();
+    let mut live = Live::start(&park(&["--pid", &pid, "--freeze"]));
+    wait_until("it to be stopped", || state(touch.pid) == 'T');
+    live.signal(Signal::KILL);
+    live.end();
+    wait_until("it to go on", || state(touch.pid) != 'T');
+    // What it used was noted before.
+    assert_eq!(list().len(), 1);
+    woken(&[&pid]);
+    assert_eq!(touch.ask("verify 0 131072"), "0", "pages as they were");
+}
+
+#[test]
+fn a_group_is_parked_with_what_its_processes_share() {
+    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    let _guard = Guard::new();
+    let group = TestGroup::new("park");
+    let mut touch = Touch::start(["--size", "64M"]);
+    group.take(touch.pid);
+    touch.ask(&format!("writerange {ALL}"));
+    touch.ask("fork 3");
+    let path = group.path.to_str().expect("text");
+    let told = parked(&["--cgroup", path]);
+    assert_eq!(number(&told, "nr_processes"), 4, "{told}");
+    assert!(number(&told, "resident_after_bytes") < 8 * MIB, "{told}");
+    let forked = children(touch.pid);
+    assert_eq!(forked.len(), 3);
+    let id = told["id"].as_str().expect("an id");
+    woken(&[id]);
+    touch.ask("reap");
+    assert_whole(&mut touch);
+}
+
+#[test]
+fn what_a_tree_shares_and_is_no_group_stays_and_is_told() {
+    needs!("cap_bpf", "zram", "process_madvise");
+    let _guard = Guard::new();
+    let mut touch = idler();
+    touch.ask("fork 2");
+    let pid = touch.pid.to_string();
+    let told = parked(&["--tree", &pid]);
+    assert_eq!(number(&told, "nr_processes"), 3, "{told}");
+    assert!(kept_bytes(&told, "shared") > 60 * MIB, "{told}");
+    woken(&[&pid]);
+    touch.ask("reap");
+    assert_whole(&mut touch);
+}
+
+#[test]
+fn locked_memory_stays_and_is_told() {
+    needs!("cap_bpf", "zram", "process_madvise");
+    let _guard = Guard::new();
+    let mut touch = idler();
+    touch.ask("lock 0 2048");
+    let pid = touch.pid.to_string();
+    let told = parked(&["--pid", &pid]);
+    assert_eq!(kept_bytes(&told, "mlocked"), 8 * MIB, "{told}");
+    assert!(number(&told, "resident_after_bytes") < 12 * MIB, "{told}");
+    woken(&[&pid]);
+    assert_whole(&mut touch);
+}
+
+#[test]
+fn what_was_used_last_can_be_kept() {
+    needs!("cap_bpf", "zram", "process_madvise");
+    let _guard = Guard::new();
+    let mut touch = idler();
+    touch.ask("hammer 1 2048");
+    let pid = touch.pid.to_string();
+    let told = parked(&["--pid", &pid, "--keep", "working-set", "--look", "500ms"]);
+    let kept = kept_bytes(&told, "asked");
+    assert!((8 * MIB..12 * MIB).contains(&kept), "{told}");
+    touch.ask("rest");
+    let told = parked(&["--pid", &pid, "--keep", "4M"]);
+    assert!(
+        (4 * MIB..8 * MIB).contains(&number(&told, "resident_after_bytes")),
+        "{told}"
+    );
+    woken(&[&pid]);
+    assert_whole(&mut touch);
+}
+
+#[test]
+fn a_program_that_works_again_by_itself_is_read_back_within_moments() {
+    needs!("cap_bpf", "zram", "process_madvise");
+    let _guard = Guard::new();
+    let mut touch = idler();
+    let pid = touch.pid.to_string();
+    let mut live = Live::start(&park(&["--pid", &pid, "--watch"]));
+    live.json();
+    // A timer touches little, and it stays parked.
+    touch.ask("readrange 0 16");
+    assert!(swapped_bytes(touch.pid) > 56 * MIB);
+    touch.ask("readrange 4096 1024");
+    let back = live.json();
+    assert!(number(&back, "read_back_bytes") > 40 * MIB, "{back}");
+    assert_eq!(live.end().code(), Some(0), "{}", live.stderr());
+    assert!(list().is_empty());
+    assert_whole(&mut touch);
+}
+
+#[test]
+fn nobody_parks_the_ground_that_strata_stands_on() {
+    needs!("cap_bpf");
+    let _guard = Guard::new();
+    let own = std::process::id().to_string();
+    for target in [["--tree", &own], ["--pid", "1"]] {
+        let refused = Strata::new(["park"]).args(target).finish();
+        assert_eq!(refused.code(), Some(2), "{}", refused.stderr);
+        assert!(
+            refused.stderr.contains("is not parked"),
+            "{}",
+            refused.stderr
+        );
+    }
+    assert!(!run_dir().join("parked").exists());
+}
+
+#[test]
+fn without_swap_files_go_and_the_rest_stays_and_is_told() {
+    needs!("cap_bpf", "process_madvise");
+    if !swap_devices().is_empty() {
+        skip!("the machine has swap");
+    }
+    let directory = match disk_directory() {
+        Ok(directory) => directory,
+        Err(why) => skip!("{why}"),
+    };
+    let _guard = Guard::new();
+    let path = directory.path().join("mapped");
+    let file = std::fs::File::create(&path).expect("made");
+    file.set_len(64 * MIB).expect("sized");
+    let path = path.to_str().expect("text");
+    let mut touch = Touch::start(["--size", "64M", "--file", path, "--shared"]);
+    touch.ask(&format!("readrange {ALL}"));
+    let pid = touch.pid.to_string();
+    let options = ["park", "--format", "json", "--pid", &pid];
+    let done = Strata::new(options).finish();
+    let told: Value = serde_json::from_str(&done.stdout).expect("JSON");
+    assert!(number(&told, "resident_after_bytes") < 8 * MIB, "{told}");
+    assert!(kept_bytes(&told, "no_swap") > 0, "{told}");
+    let back = woken(&[&pid]);
+    assert!(number(&back, "asked_bytes") > 60 * MIB, "{back}");
+    touch.ask(&format!("readrange {ALL}"));
+}

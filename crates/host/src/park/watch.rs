@@ -1,0 +1,89 @@
+//! A parked program that works again by itself: its page faults tell, and the rest of what it used last is read back.
+//!
+//! A timer that fires touches a few pages, which stay then; that is no reason to read all. A request or a key pressed faults
+//! in many at once.
+//!
+//! **Owns** how that is told from a timer. **Does not own** reading (`wake`).
+
+use super::note::{self, Note};
+use super::wake::{WakeError, Woken, wake_noted};
+use std::time::Duration;
+use strata_linux::process::read_stat;
+use strata_linux::run_dir::ProcessMark;
+
+/// Pages that are read from swap or files between two looks, by which a program is taken to be at work: 512 KiB.
+const NR_FAULTS_WORK: u64 = 128;
+
+/// Looks after what is parked.
+#[derive(Debug)]
+pub struct Watch {
+    watched: Vec<Watched>,
+}
+
+#[derive(Debug)]
+struct Watched {
+    id: String,
+    processes: Vec<ProcessMark>,
+    /// At the last look.
+    nr_faults: u64,
+}
+
+impl Watch {
+    /// Time between two looks: two of them are less than 100 ms.
+    pub const INTERVAL: Duration = Duration::from_millis(40);
+
+    /// Looks after these.
+    pub fn over(notes: &[Note]) -> Watch {
+        let watched = notes.iter().map(|note| {
+            let processes = note.processes.iter().map(|noted| noted.mark).collect();
+            let mut watched = Watched {
+                id: note.id.clone(),
+                processes,
+                nr_faults: 0,
+            };
+            watched.nr_faults = watched.count();
+            watched
+        });
+        Watch {
+            watched: watched.collect(),
+        }
+    }
+
+    /// Whether nobody is left that is parked.
+    pub fn is_over(&self) -> bool {
+        self.watched.is_empty()
+    }
+
+    /// To be called every [`Watch::INTERVAL`]: what works again by itself is read back, and looked after no more.
+    pub fn look(&mut self) -> Vec<Result<Woken, WakeError>> {
+        let mut woken = Vec::new();
+        self.watched.retain_mut(|watched| {
+            let now = watched.count();
+            let before = std::mem::replace(&mut watched.nr_faults, now);
+            if now.saturating_sub(before) < NR_FAULTS_WORK {
+                return note::is_there(&watched.id);
+            }
+            woken.extend(read_rest(&watched.id).transpose());
+            false
+        });
+        woken
+    }
+}
+
+impl Watched {
+    /// Major faults of all that run.
+    fn count(&self) -> u64 {
+        let stats = self.processes.iter().filter_map(|mark| {
+            let stat = read_stat(mark.pid).ok()?;
+            (stat.start_ticks == mark.start_ticks).then_some(stat)
+        });
+        stats.map(|stat| stat.nr_major_faults).sum()
+    }
+}
+
+/// `None`: somebody else has woken it meanwhile.
+fn read_rest(id: &str) -> Result<Option<Woken>, WakeError> {
+    let _lock = note::lock(id)?;
+    let note = Note::load(id)?;
+    note.map(|note| wake_noted(&note, None)).transpose()
+}

@@ -1,0 +1,46 @@
+//! `put_away`: takes whole ranges of a process, whether they were accessed or not.
+//!
+//! `pageout` judges every page and spares what is in use; this is for a program that is to leave memory as a whole, so
+//! nothing is looked at: how much went, and why the rest stayed, page tables say afterwards.
+//!
+//! **Owns** the calls. **Does not own** which ranges, nor their order (the caller).
+//!
+//! **Invariants** I1: a range that the kernel refuses spoils no other (`advise`), and no call holds the lock of the address
+//! space for long (`hold_up`).
+
+use crate::addr::AddrRange;
+use crate::hold_up::CallSize;
+use crate::process::Process;
+use crate::sys::madvise::{self, Advice};
+
+use super::advise::{PageoutError, advise};
+
+/// What the first pages are expected to take each, nanoseconds.
+const PAGE_NS: f64 = 10_000.0;
+
+/// What whole ranges are taken with: it learns how large a call may be.
+#[derive(Debug)]
+pub struct PutAway {
+    size: CallSize,
+}
+
+impl Default for PutAway {
+    fn default() -> PutAway {
+        PutAway {
+            size: CallSize::new(PAGE_NS, madvise::RANGES_MAX as u64),
+        }
+    }
+}
+
+impl PutAway {
+    /// Asks the kernel to take ranges of a process: sorted, disjoint, whole pages. It leaves what it can't take.
+    ///
+    /// # Errors
+    /// It may not be asked, or the process is gone; the ranges so far were taken.
+    pub fn take(&mut self, process: &Process, ranges: &[AddrRange]) -> Result<(), PageoutError> {
+        let advised = advise(process.pid(), ranges, &mut self.size, |call| {
+            madvise::advise(process.pidfd(), call, Advice::Pageout)
+        });
+        advised.error.map_or(Ok(()), Err)
+    }
+}

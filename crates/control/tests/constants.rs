@@ -23,6 +23,7 @@ cpu/demand.rs PAUSE_MS: any number between a look that comes late and nobody loo
 cpu/load.rs ALL_PERCENT: 100 % is all of it
 cpu/load.rs NR_RUNNING_MIN: any number below the share of a program that runs would do
 drive.rs ISOLATE_TRIES: a bound on one tick: any number above the generations there are would do
+guard.rs CODE_AGES: one age more, as the kernel gives code one more round
 guard.rs EVEN_SWAPPINESS: the kernel's middle, at which it takes both kinds to cost alike
 hazard.rs NR_AGES: the ages double from a minute to an hour, as long as a guard rests at most
 hazard.rs ASSUMED_HAZARD: an assumption, which what is seen soon replaces

@@ -215,13 +215,13 @@ mod tests {
         };
         assert_eq!(
             told(&parked),
-            "4242 (redis-server): was 612 MiB, is 14.0 MiB, 564 MiB in swap takes 141 MiB of memory (4.0 times less), 1.9 s; \
-             stayed: 9.0 MiB shared with others, 5.0 MiB mlocked\n"
+            "4242 (redis-server): was 612 MiB, is 14 MiB, 564 MiB in swap takes 141 MiB of memory (4.0 times less), 1.9 s; \
+             stayed: 9 MiB shared with others, 5 MiB mlocked\n"
         );
         parked.swap_memory_bytes = 0;
         parked.kept.clear();
         assert!(
-            told(&parked).ends_with("is 14.0 MiB, 564 MiB in swap, 1.9 s\n"),
+            told(&parked).ends_with("is 14 MiB, 564 MiB in swap, 1.9 s\n"),
             "{}",
             told(&parked)
         );

@@ -49,7 +49,7 @@ pub enum Keep {
 pub struct ParkConfig {
     /// Who.
     pub subject: Subject,
-    /// Whether it is stopped before, and stays so.
+    /// The program is stopped before its memory goes, and stays stopped until it is woken.
     pub is_freezing: bool,
     /// What stays.
     pub keep: Keep,

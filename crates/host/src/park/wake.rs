@@ -54,7 +54,7 @@ pub struct Woken {
     pub name: String,
     /// Processes of it that still run.
     pub nr_processes: usize,
-    /// Whether it was stopped, and goes on.
+    /// The program was stopped by `park --freeze`, and runs again.
     pub was_halted: bool,
     /// Read back from swap and mapped.
     pub read_back_bytes: u64,

@@ -14,7 +14,7 @@ use std::time::Duration;
 pub struct Generation {
     /// For how long they have certainly not been accessed.
     pub idle: Duration,
-    /// Whether that walk found them accessed, and not only there.
+    /// The walk found the pages accessed; otherwise it only found them in memory.
     pub was_accessed: bool,
     /// The pages, by address within a place.
     pub runs: Vec<Run>,

@@ -287,7 +287,7 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
         return Err(UsageError(error.to_string()).into());
     }
     if let Some(house) = &house {
-        managed.may_halt(house.journal());
+        managed.may_halt(house.to_write());
     }
     let mut history = history::Keeping::start(history.as_deref(), is_acting);
     // From here on nobody waits for whoever reads what is said.

@@ -1,9 +1,11 @@
 //! Groups that `strata guard` stops or ends where a host stays short of memory.
 
-use crate::guard::{Idler, MIB, bytes, end, of, wait_for};
+use crate::guard::{Idler, MIB, bytes, end, guard, of, release, wait_for};
 use crate::support;
 
 use std::path::{Path, PathBuf};
+
+use rustix::process::Signal;
 
 use strata_linux::cgroup::{Freezer, GroupReader, HaltError, kill};
 use strata_linux::undo::Journal;
@@ -97,43 +99,133 @@ fn a_group_is_ended_where_it_is_asked_for_and_no_other() {
     spared.end();
 }
 
+/// A program in a group that a guard halts, as the host is short of memory by its rules: all of it would have to be free.
+struct Short {
+    idler: Idler,
+    freezer_group: Option<FreezerGroup>,
+    rules: tempfile::TempDir,
+}
+
+impl Short {
+    /// Starts the program and writes the rules; an error says why that can't be done here.
+    fn start(name: &str, when_short: &str) -> Result<Short, &'static str> {
+        if std::env::var_os("STRATA_TEST_DISK").is_none() {
+            return Err("drops page cache of the whole machine, which is done in a guest only");
+        }
+        let idler = Idler::start(name);
+        let is_v1 = memory_mount().is_some_and(|(_, is_v1)| is_v1);
+        let freezer_group = is_v1.then(|| FreezerGroup::take(name, idler.touch.pid));
+        let freezer_group = freezer_group.flatten();
+        if is_v1 && freezer_group.is_none() {
+            idler.end();
+            return Err("there is no freezer");
+        }
+        let rules = tempfile::tempdir().expect("a directory");
+        let text = format!(
+            "swap = \"zram:1G\"\ncpu = \"50%\"\nhistory = \"none\"\n[host]\nfree = \"100%\"\n\
+             [[rule]]\ncgroup = \"{}\"\npromise = \"none\"\nmin_age = \"5s\"\nwhen_short = \"{when_short}\"\n",
+            idler.name()
+        );
+        std::fs::write(rules.path().join("guard.toml"), text).expect("a file");
+        Ok(Short {
+            idler,
+            freezer_group,
+            rules,
+        })
+    }
+
+    fn guard(&self) -> Live {
+        let rules = self.rules.path().join("guard.toml");
+        let rules = rules.to_str().expect("text");
+        let guard = Strata::new(["guard", "--release", "--format", "json"]);
+        Live::start(&guard.args(["--config", rules]))
+    }
+
+    fn is_frozen(&self) -> bool {
+        is_frozen(&self.idler.group.path, self.freezer_group.as_ref())
+    }
+
+    fn wait_until_frozen(&self, live: &Live) {
+        let name = self.idler.name();
+        wait_for(live, "the group to be frozen", |status| {
+            of(status, &name)["is_frozen"] == true
+        });
+        assert!(self.is_frozen());
+    }
+}
+
 #[test]
 fn a_group_is_frozen_while_the_host_stays_short_and_goes_on_when_the_guard_ends() {
     needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
-    if std::env::var_os("STRATA_TEST_DISK").is_none() {
-        skip!("drops page cache of the whole machine, which is done in a guest only");
-    }
     let _guard = Guard::new();
-    let idler = Idler::start("frozen");
-    let is_v1 = memory_mount().is_some_and(|(_, is_v1)| is_v1);
-    let freezer_group = is_v1.then(|| FreezerGroup::take("frozen", idler.touch.pid));
-    let freezer_group = freezer_group.flatten();
-    if is_v1 && freezer_group.is_none() {
-        idler.end();
-        skip!("there is no freezer");
-    }
-    let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().join("guard.toml");
-    let text = format!(
-        "swap = \"zram:1G\"\ncpu = \"50%\"\nhistory = \"none\"\n[host]\nfree = \"100%\"\n\
-         [[rule]]\ncgroup = \"{}\"\npromise = \"none\"\nmin_age = \"5s\"\nwhen_short = \"freeze\"\n",
-        idler.name()
-    );
-    std::fs::write(&path, text).expect("a file");
-    let path = path.to_str().expect("text");
-    let live = Live::start(
-        &Strata::new(["guard", "--release", "--format", "json"]).args(["--config", path]),
-    );
-    let name = idler.name();
-    wait_for(&live, "the group to be frozen", |status| {
-        of(status, &name)["is_frozen"] == true
-    });
-    assert!(is_frozen(&idler.group.path, freezer_group.as_ref()));
+    let short = match Short::start("frozen", "freeze") {
+        Ok(short) => short,
+        Err(why) => skip!("{why}"),
+    };
+    let live = short.guard();
+    short.wait_until_frozen(&live);
+    let name = short.idler.name();
     wait_for(&live, "all that it holds to go", |status| {
         bytes(of(status, &name), "away_bytes") > 56 * MIB
     });
     end(live);
-    assert!(!is_frozen(&idler.group.path, freezer_group.as_ref()));
-    idler.end();
-    freezer_group.into_iter().for_each(FreezerGroup::end);
+    assert!(!short.is_frozen());
+    short.idler.end();
+    short.freezer_group.into_iter().for_each(FreezerGroup::end);
+}
+
+#[test]
+fn what_a_killed_guard_has_frozen_goes_on_when_the_next_begins_or_its_swap_is_released() {
+    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    let _guard = Guard::new();
+    let short = match Short::start("thawed", "freeze") {
+        Ok(short) => short,
+        Err(why) => skip!("{why}"),
+    };
+    for is_next_a_guard in [true, false] {
+        let live = short.guard();
+        short.wait_until_frozen(&live);
+        live.signal(Signal::KILL);
+        drop(live);
+        assert!(short.is_frozen(), "nobody has let it go on");
+        if is_next_a_guard {
+            let next = Live::start(&guard(&["--promise", "100%/min"]));
+            wait_until("the next guard to let it go on", || !short.is_frozen());
+            end(next);
+        } else {
+            release().expect_success();
+            assert!(!short.is_frozen());
+        }
+    }
+    release().expect_success();
+    short.idler.end();
+    short.freezer_group.into_iter().for_each(FreezerGroup::end);
+}
+
+#[test]
+fn a_group_whose_rule_says_kill_is_ended_where_nothing_else_is_left_and_no_other() {
+    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    let _guard = Guard::new();
+    let short = match Short::start("killed", "kill") {
+        Ok(short) => short,
+        Err(why) => skip!("{why}"),
+    };
+    let spared = Idler::start("not-killed");
+    let live = short.guard();
+    live.wait_for_stderr("IS KILLED");
+    let path = &short.idler.group.path;
+    wait_until("the program to end", || {
+        let group = GroupReader::open(path).expect("a group");
+        group.own_processes().is_ok_and(|left| left.is_empty())
+    });
+    assert!(
+        live.stderr().contains(&short.idler.name()),
+        "{}",
+        live.stderr()
+    );
+    live.signal(Signal::INT);
+    let mut live = live;
+    assert_eq!(live.end().code(), Some(0), "{}", live.stderr());
+    spared.end();
+    short.freezer_group.into_iter().for_each(FreezerGroup::end);
 }

@@ -4,15 +4,15 @@
 
 use super::Managed;
 use super::resort::{News, Resort};
+use super::writer::ToWrite;
 use std::time::Duration;
 use strata_control::last_resort::Moment;
 use strata_linux::process::MachineMemory;
-use strata_linux::undo::Journal;
 
 impl Managed {
-    /// Groups may be stopped and ended where their rules say so; `journal` keeps what has to be undone.
-    pub fn may_halt(&mut self, journal: Journal) {
-        self.resort = Some(Resort::new(journal));
+    /// Groups may be stopped and ended where their rules say so; what has to be undone is recorded by `to_write`.
+    pub fn may_halt(&mut self, to_write: ToWrite) {
+        self.resort = Some(Resort::new(to_write));
     }
 
     /// What was done with whole groups since it was asked last.

@@ -16,11 +16,11 @@
 //!   guard had stopped when it was killed go on when the next one begins, or `strata guard --release`.
 
 use super::status::{NAME, Status};
+use super::writer::{ToWrite, Writer};
 use crate::keeper::{self, Session, SessionError};
 use std::io;
 use std::path::PathBuf;
 use strata_linux::swap::{self, SwapDevice, SwapError, SwapSpec};
-use strata_linux::undo::Journal;
 use strata_linux::units::Bytes;
 
 /// Why a guard can't begin, or its swap not be released.
@@ -60,6 +60,7 @@ pub enum HouseError {
 #[derive(Debug)]
 pub struct House {
     session: Session,
+    writer: Writer,
     swap: SwapDevice,
     is_taken_over: bool,
 }
@@ -72,6 +73,8 @@ impl House {
     pub fn prepare(spec: &SwapSpec) -> Result<House, HouseError> {
         let session = open_session()?;
         let journal = session.journal();
+        let writer = Writer::start(journal.clone(), session.directory().to_owned())
+            .map_err(HouseError::State)?;
         if let Some(record) = session.swap() {
             let (path, is_as_asked) = (record.path.clone(), record.is_as(spec));
             match SwapDevice::take_over(record, &journal)? {
@@ -82,6 +85,7 @@ impl House {
                 Some(swap) => {
                     return Ok(House {
                         session,
+                        writer,
                         swap,
                         is_taken_over: true,
                     });
@@ -96,6 +100,7 @@ impl House {
         match made {
             Ok(swap) => Ok(House {
                 session,
+                writer,
                 swap,
                 is_taken_over: false,
             }),
@@ -111,21 +116,20 @@ impl House {
         self.is_taken_over.then(|| self.told()).flatten()
     }
 
-    /// Where it is written down what has to be undone.
-    pub fn journal(&self) -> Journal {
-        self.session.journal()
+    /// What writes down what has to be undone, without that anybody waits.
+    pub fn to_write(&self) -> ToWrite {
+        self.writer.jobs().clone()
     }
 
-    /// Leaves the status where `strata guard status` finds it.
+    /// Leaves the status where `strata guard status` finds it, soon.
     pub fn leave(&self, status: &Status) {
-        if let Err(error) = status.leave(self.session.directory()) {
-            tracing::debug!("the status is not left: {error}");
-        }
+        self.writer.jobs().status(status.clone());
     }
 
     /// Ends, and leaves the swap in use to the next guard. Returns it for people, if there is one.
     pub fn leave_swap(self) -> Option<String> {
         let told = self.told();
+        self.writer.end();
         if told.is_none() {
             self.session.finish(None);
         }
@@ -137,6 +141,7 @@ impl House {
     /// # Errors
     /// What stays, and why.
     pub fn release(self) -> Result<(), HouseError> {
+        self.writer.end();
         finish(self.session)
     }
 

@@ -40,6 +40,7 @@ mod shortage;
 mod status;
 mod takes;
 mod waits;
+mod writer;
 mod writes;
 
 pub use by_amount::Hand;

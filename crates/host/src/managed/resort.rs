@@ -4,14 +4,17 @@
 //! a group is frozen, thawed or killed (`strata_linux::cgroup`).
 //!
 //! **Invariants**
-//! - I1: a thaw is in the journal before a group is frozen: the next guard lets go on what a dead one has left.
+//! - I1: a thaw is in the journal before a group is frozen: the next guard lets go on what a dead one has left. Nobody waits
+//!   for that: the group is frozen at a later look, if that is still to be done.
 //! - I2: a group goes on as soon as no rule for it says "freeze", and at the end in any case.
 
 use super::group::Group;
+use super::writer::ToWrite;
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::mpsc::{Receiver, TryRecvError};
 use strata_control::last_resort::{Exposed, LastResort, Moment, Step, WhenShort};
 use strata_linux::cgroup::{self, Freezer, HaltError};
-use strata_linux::undo::Journal;
 use strata_linux::units::Bytes;
 use strata_lru::GroupId;
 
@@ -28,18 +31,29 @@ pub enum News {
 #[derive(Debug)]
 pub(super) struct Resort {
     decision: LastResort,
-    journal: Journal,
+    to_write: ToWrite,
+    /// To be frozen as soon as it is recorded that it is to go on.
+    to_freeze: Option<ToFreeze>,
     frozen: BTreeMap<GroupId, Freezer>,
     /// Groups that can't be frozen, or not let go on, of which that was told.
     told: BTreeSet<String>,
     news: Vec<News>,
 }
 
+/// A group that is to be frozen.
+#[derive(Debug)]
+struct ToFreeze {
+    id: GroupId,
+    freezer: Freezer,
+    recorded: Receiver<io::Result<()>>,
+}
+
 impl Resort {
-    pub(super) fn new(journal: Journal) -> Resort {
+    pub(super) fn new(to_write: ToWrite) -> Resort {
         Resort {
             decision: LastResort::default(),
-            journal,
+            to_write,
+            to_freeze: None,
             frozen: BTreeMap::new(),
             told: BTreeSet::new(),
             news: Vec::new(),
@@ -48,15 +62,11 @@ impl Resort {
 
     /// Returns whether something was decided.
     pub(super) fn look(&mut self, now: Moment, groups: &mut BTreeMap<GroupId, Group>) -> bool {
-        let may_stay = |id: &GroupId| {
-            let group = groups.get(id);
-            group.is_some_and(|group| group.exposed(*id).when_short == WhenShort::Freeze)
-        };
         let stray: Vec<GroupId> = self
             .frozen
             .keys()
             .copied()
-            .filter(|id| !may_stay(id))
+            .filter(|id| !may_be_frozen(groups, *id))
             .collect();
         for id in stray {
             self.thaw(id, groups, "no rule has it stopped any more");
@@ -64,6 +74,14 @@ impl Resort {
         // A group that comes anew under the name may be another.
         self.told
             .retain(|name| groups.values().any(|group| group.name() == name));
+        let is_short = now.available_bytes < now.wanted_bytes;
+        let may_be = self
+            .to_freeze
+            .as_ref()
+            .is_some_and(|to_freeze| is_short && may_be_frozen(groups, to_freeze.id));
+        if !self.freeze_recorded(groups, may_be) {
+            return false;
+        }
         let can_halt = |group: &Exposed| group.is_frozen || !self.cant_halt(groups, group.group);
         let exposed = groups.iter().map(|(id, group)| group.exposed(*id));
         let exposed: Vec<Exposed> = exposed.filter(can_halt).collect();
@@ -83,16 +101,48 @@ impl Resort {
         group.is_some_and(|group| self.told.contains(group.name()))
     }
 
-    fn freeze(&mut self, id: GroupId, groups: &mut BTreeMap<GroupId, Group>) {
-        let Some(group) = groups.get_mut(&id) else {
+    /// Has it recorded that the group is to go on.
+    fn freeze(&mut self, id: GroupId, groups: &BTreeMap<GroupId, Group>) {
+        let Some(group) = groups.get(&id) else {
             return;
         };
-        let frozen = Freezer::of(group.reader()).and_then(|freezer| {
-            freezer.freeze(&self.journal)?;
-            Ok(freezer)
-        });
-        match frozen {
+        match Freezer::of(group.reader()) {
             Ok(freezer) => {
+                let recorded = self.to_write.record(&freezer);
+                self.to_freeze = recorded.map(|recorded| ToFreeze {
+                    id,
+                    freezer,
+                    recorded,
+                });
+            }
+            Err(error) => self.tell_once(group, &error),
+        }
+    }
+
+    /// Freezes what is recorded by now. Returns whether nobody waits for that.
+    fn freeze_recorded(&mut self, groups: &mut BTreeMap<GroupId, Group>, is_to_be: bool) -> bool {
+        let Some(to_freeze) = self.to_freeze.take() else {
+            return true;
+        };
+        let recorded = match to_freeze.recorded.try_recv() {
+            Err(TryRecvError::Empty) => {
+                self.to_freeze = Some(to_freeze);
+                return false;
+            }
+            Err(TryRecvError::Disconnected) => return true,
+            Ok(recorded) => recorded,
+        };
+        let ToFreeze { id, freezer, .. } = to_freeze;
+        let Some(group) = groups.get_mut(&id).filter(|_| is_to_be) else {
+            self.to_write.forget(&freezer);
+            return true;
+        };
+        let path = freezer.file().to_owned();
+        let stopped = recorded
+            .map_err(|source| HaltError::Journal { path, source })
+            .and_then(|()| Ok(freezer.stop()?));
+        match stopped {
+            Ok(()) => {
                 self.frozen.insert(id, freezer);
                 group.is_frozen = true;
                 self.news.push(News::Note(format!(
@@ -100,8 +150,12 @@ impl Resort {
                     group.name()
                 )));
             }
-            Err(error) => self.tell_once(group, &error),
+            Err(error) => {
+                self.to_write.forget(&freezer);
+                self.tell_once(group, &error);
+            }
         }
+        true
     }
 
     fn kill(&mut self, id: GroupId, groups: &mut BTreeMap<GroupId, Group>) {
@@ -139,8 +193,9 @@ impl Resort {
             .as_ref()
             .map_or("a group", |group| group.name())
             .to_owned();
-        match freezer.thaw(&self.journal) {
+        match cgroup::thaw(freezer.file()) {
             Ok(()) => {
+                self.to_write.forget(freezer);
                 self.frozen.remove(&id);
                 if let Some(group) = group {
                     group.is_frozen = false;
@@ -164,10 +219,17 @@ impl Resort {
     }
 }
 
+/// A rule for the group says "freeze".
+fn may_be_frozen(groups: &BTreeMap<GroupId, Group>, id: GroupId) -> bool {
+    let group = groups.get(&id);
+    group.is_some_and(|group| group.exposed(id).when_short == WhenShort::Freeze)
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::choice::Chosen;
     use super::super::rules::Rule;
+    use super::super::writer::tests::to_nowhere;
     use super::*;
     use std::time::Duration;
     use strata_linux::cgroup::{GroupReader, mount_point};
@@ -186,7 +248,7 @@ mod tests {
             rule: &rule,
         });
         let mut groups = BTreeMap::from([(GroupId(1), group)]);
-        let mut resort = Resort::new(Journal::none());
+        let mut resort = Resort::new(to_nowhere());
         for at_s in 0..30 {
             let now = Moment {
                 at: Duration::from_secs(at_s),

@@ -78,6 +78,36 @@ pub const GUARD_METRICS: &[Metric<Status>] = &[
         read: |status| of_groups(status, |group| group.could_give_bytes),
     },
     Metric {
+        name: "strata_guard_group_page_cache_bytes",
+        help: "Page cache of the group that nobody maps, in all and what counts as idle; absent until a census has told.",
+        kind: Type::Gauge,
+        read: |status| {
+            let of_group = |group: &GroupStatus| {
+                let part = |part, bytes: Option<u64>| {
+                    let sample = Sample::of(bytes? as f64).with("part", part);
+                    Some(sample.with("cgroup", group.group.clone()))
+                };
+                [
+                    part("all", group.cache_bytes),
+                    part("idle", group.idle_cache_bytes),
+                ]
+            };
+            groups(status).flat_map(of_group).flatten().collect()
+        },
+    },
+    Metric {
+        name: "strata_guard_group_dropped_page_cache_bytes_total",
+        help: "Page cache of the group that was dropped.",
+        kind: Type::Counter,
+        read: |status| of_groups(status, |group| group.dropped_cache_bytes),
+    },
+    Metric {
+        name: "strata_guard_group_frozen",
+        help: "1 where the group is stopped because the host is short of memory.",
+        kind: Type::Gauge,
+        read: |status| of_groups(status, |group| u64::from(group.is_frozen)),
+    },
+    Metric {
         name: "strata_guard_group_away_bytes",
         help: "Taken of the group and not come back.",
         kind: Type::Gauge,

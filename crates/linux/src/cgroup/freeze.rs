@@ -93,26 +93,45 @@ impl Freezer {
         }
     }
 
-    /// Stops all of its processes; that they can go on again is recorded first.
+    /// Records that its processes are to go on, and stops them all.
     ///
     /// # Errors
     /// [`HaltError`]; then nobody is stopped.
     pub fn freeze(&self, journal: &Journal) -> Result<(), HaltError> {
-        let undo = self.undo();
-        let recorded = journal.record(&undo);
+        let recorded = self.record(journal);
         recorded.map_err(|source| HaltError::Journal {
             path: self.file.clone(),
             source,
         })?;
+        let stopped = self.stop();
+        if stopped.is_err() {
+            self.forget(journal);
+        }
+        Ok(stopped?)
+    }
+
+    /// Records that its processes are to go on. To be done before they are stopped.
+    ///
+    /// # Errors
+    /// Those of the journal.
+    pub fn record(&self, journal: &Journal) -> std::io::Result<()> {
+        journal.record(&self.undo())
+    }
+
+    /// Stops all of its processes, after [`Freezer::record`].
+    ///
+    /// # Errors
+    /// The file can't be written; then nobody is stopped.
+    pub fn stop(&self) -> Result<(), CgroupError> {
         let word = match self.version {
             Version::V1 => "FROZEN",
             Version::V2 => "1",
         };
-        if let Err(error) = write_back(&self.file, word) {
-            self.thaw(journal)?;
-            return Err(error.into());
+        let stopped = write_back(&self.file, word);
+        if stopped.is_err() {
+            thaw(&self.file)?;
         }
-        Ok(())
+        stopped
     }
 
     /// Lets them go on. Where the group is gone there is nobody.
@@ -121,11 +140,16 @@ impl Freezer {
     /// The file can't be written; the thaw stays recorded.
     pub fn thaw(&self, journal: &Journal) -> Result<(), CgroupError> {
         thaw(&self.file)?;
+        self.forget(journal);
+        Ok(())
+    }
+
+    /// They go on: that is not to be done any more.
+    pub fn forget(&self, journal: &Journal) {
         if let Err(error) = journal.forget(&self.undo()) {
             // Done twice it does no more than once.
             tracing::debug!("a thaw stays recorded: {error}");
         }
-        Ok(())
     }
 
     /// Leaves them stopped when this Strata has ended, too: the thaw is for whoever knows the file.

@@ -5,8 +5,6 @@ pub(crate) use crate::support::programs;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
-use std::process::Command;
 
 use strata_linux::access::{
     AccessSource, Bits512, ClearIntent, Cleared, Clearer, Grain, TableRecord, TableShape, WalkCost,
@@ -21,10 +19,7 @@ use programs::Touch;
 #[macro_export]
 macro_rules! open_bpf {
     () => {
-        match strata_linux::access::BpfSource::open() {
-            Ok(source) => source,
-            Err(error) => $crate::skip!("{error}"),
-        }
+        $crate::or_skip!(strata_linux::access::BpfSource::open())
     };
 }
 
@@ -192,43 +187,4 @@ pub(crate) fn difference(seen: &[u64], truth: &[u64]) -> (usize, usize) {
         of.iter().filter(is_beside).count()
     };
     (beside(truth, seen), beside(seen, truth))
-}
-
-/// A swap device of this test's own, off and removed again on drop.
-pub(crate) struct OwnSwap(u32);
-
-impl OwnSwap {
-    pub(crate) fn new() -> Result<OwnSwap, String> {
-        let number = fs::read_to_string("/sys/class/zram-control/hot_add");
-        let number = number.map_err(|e| format!("no zram device to be had: {e}"))?;
-        let swap = OwnSwap(number.trim().parse().map_err(|_| number.clone())?);
-        fs::write(swap.attribute("disksize"), "64M").map_err(|e| e.to_string())?;
-        for command in ["mkswap", "swapon"] {
-            let ran = Command::new(command).arg(swap.device()).output();
-            let ran = ran.map_err(|e| format!("{command}: {e}"))?;
-            if !ran.status.success() {
-                return Err(format!(
-                    "{command}: {}",
-                    String::from_utf8_lossy(&ran.stderr)
-                ));
-            }
-        }
-        Ok(swap)
-    }
-
-    fn device(&self) -> PathBuf {
-        PathBuf::from(format!("/dev/zram{}", self.0))
-    }
-
-    fn attribute(&self, name: &str) -> PathBuf {
-        PathBuf::from(format!("/sys/block/zram{}/{name}", self.0))
-    }
-}
-
-impl Drop for OwnSwap {
-    fn drop(&mut self) {
-        let _ = Command::new("swapoff").arg(self.device()).output();
-        let _ = fs::write(self.attribute("reset"), "1");
-        let _ = fs::write("/sys/class/zram-control/hot_remove", self.0.to_string());
-    }
 }

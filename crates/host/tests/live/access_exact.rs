@@ -2,6 +2,7 @@
 //! entry is told apart, and the cost follows what is mapped.
 
 use crate::access_support as support;
+use crate::groups::zram;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -12,8 +13,7 @@ use strata_linux::addr::{AddrRange, PAGE_BYTES, TABLE_BYTES, covering_spans};
 use strata_linux::process::Process;
 use support::programs::{Touch, page_set, program};
 use support::{
-    OwnSwap, Page, assert_within_1_percent, clear, clear_ranges, difference, process_of, region_of,
-    walk,
+    Page, assert_within_1_percent, clear, clear_ranges, difference, process_of, region_of, walk,
 };
 
 /// A workload that is ended with the test, and the first line it said.
@@ -188,10 +188,7 @@ fn the_huge_zero_page_is_nobodys_page() {
 #[test]
 fn pages_swapped_out_are_swapped_and_not_gone() {
     let mut source = open_bpf!();
-    let _swap = match OwnSwap::new() {
-        Ok(swap) => swap,
-        Err(reason) => skip!("{reason}"),
-    };
+    let _swap = or_skip!(zram("64M"));
     let mut touch = Touch::start(["--size", "16M"]);
     touch.ask(&format!("writerange 0 {}", touch.nr_pages));
     touch.ask("advise pageout 1000 1000");

@@ -18,7 +18,7 @@ use support::{Hog, MIB, fresh_id};
 
 #[test]
 fn a_group_is_made_limited_read_and_removed() {
-    need_root_and_cgroup!("a_group_is_made_limited_read_and_removed");
+    need_root_and_cgroup!();
     let mut group = make("life");
     let path = group.path().to_owned();
     assert!(path.is_dir());
@@ -57,7 +57,7 @@ fn a_group_is_made_limited_read_and_removed() {
 
 #[test]
 fn a_child_joins_through_an_inherited_descriptor() {
-    need_root_and_cgroup!("a_child_joins_through_an_inherited_descriptor");
+    need_root_and_cgroup!();
     use std::io::Write;
     use std::process::{Command, Stdio};
     let mut group = make("join");
@@ -70,7 +70,7 @@ fn a_child_joins_through_an_inherited_descriptor() {
         .spawn()
         .expect("sh runs");
     let pid = child.id() as i32;
-    support::eventually("it is in the group", || {
+    support::wait_until("it is in the group", || {
         group.processes().expect("read") == [pid]
     });
     child
@@ -85,14 +85,8 @@ fn a_child_joins_through_an_inherited_descriptor() {
 
 #[test]
 fn reclaim_frees_what_was_asked_and_the_data_survives() {
-    need_root_and_cgroup!("reclaim_frees_what_was_asked_and_the_data_survives");
-    let Some(mut swap) = zram("256M") else {
-        support::skip(
-            "reclaim_frees_what_was_asked_and_the_data_survives",
-            "no zram",
-        );
-        return;
-    };
+    need_root_and_cgroup!();
+    let mut swap = or_skip!(zram("256M"));
     let mut group = make("reclaim");
     let mut hog = Hog::filled(Some(group.path()), 100);
     let before = group.usage_bytes().expect("read");
@@ -103,7 +97,7 @@ fn reclaim_frees_what_was_asked_and_the_data_survives() {
     assert!(limit >= before, "usage is not cut into");
     let mut freed = 0;
     // On a busy machine a call may run out of time before it has all.
-    support::eventually("20 MiB are freed", || {
+    support::wait_until("20 MiB are freed", || {
         freed += group.reclaim(20 * MIB - freed).unwrap_or(0);
         freed >= 18 * MIB
     });
@@ -114,7 +108,7 @@ fn reclaim_frees_what_was_asked_and_the_data_survives() {
     assert!(zram.memory_bytes > 0 && zram.memory_bytes < zram.original_bytes);
     assert!(swap.memory_bytes().expect("read") > 0);
 
-    support::eventually("it is within its budget", || {
+    support::wait_until("it is within its budget", || {
         let _ = group.reclaim(4 * MIB);
         group.usage_bytes().expect("read") <= budget
     });
@@ -136,14 +130,8 @@ fn reclaim_frees_what_was_asked_and_the_data_survives() {
 
 #[test]
 fn a_dip_stays_within_one_step_of_the_budget_and_is_always_undone() {
-    need_root_and_cgroup!("a_dip_stays_within_one_step_of_the_budget_and_is_always_undone");
-    let Some(mut swap) = zram("256M") else {
-        support::skip(
-            "a_dip_stays_within_one_step_of_the_budget_and_is_always_undone",
-            "no zram",
-        );
-        return;
-    };
+    need_root_and_cgroup!();
+    let _swap = or_skip!(zram("256M"));
     let mut group = make("dip");
     if group.version() == Version::V2 {
         // v2 has no dip: the limit must not move at all. The same checks hold.
@@ -179,7 +167,7 @@ fn a_dip_stays_within_one_step_of_the_budget_and_is_always_undone() {
         Version::V1 => {
             let floor = budget - watermarks::Config::DEFAULT.line_distance_bytes(budget);
             assert!(lowest >= floor, "{lowest} < {floor}");
-            support::eventually("it is at its floor", || {
+            support::wait_until("it is at its floor", || {
                 matches!(group.reclaim(50 * MIB), Err(ReclaimError::AtFloor(_)))
             });
             let usage = group.usage_bytes().expect("read");
@@ -190,12 +178,11 @@ fn a_dip_stays_within_one_step_of_the_budget_and_is_always_undone() {
     }
     assert!(hog.end().success());
     group.remove().expect("removed");
-    crate::guard::down(&mut swap);
 }
 
 #[test]
 fn without_swap_a_group_of_anonymous_memory_says_that_nothing_can_go() {
-    need_root_and_cgroup!("without_swap_a_group_of_anonymous_memory_says_that_nothing_can_go");
+    need_root_and_cgroup!();
     let mut group = make("noswap");
     // Other tests may have swap on: the group must not use it.
     match group.version() {
@@ -217,7 +204,7 @@ fn without_swap_a_group_of_anonymous_memory_says_that_nothing_can_go() {
 
 #[test]
 fn an_attached_group_gets_every_value_back_and_stays() {
-    need_root_and_cgroup!("an_attached_group_gets_every_value_back_and_stays");
+    need_root_and_cgroup!();
     let mut made = make("attach");
     made.set_limit_bytes(Some(200 * MIB)).expect("limited");
     let before = snapshot(made.path());
@@ -272,7 +259,7 @@ fn snapshot(group: &Path) -> Vec<(String, String)> {
 
 #[test]
 fn what_is_not_a_group_is_refused_with_its_reason() {
-    need_root_and_cgroup!("what_is_not_a_group_is_refused_with_its_reason");
+    need_root_and_cgroup!();
     for path in ["/no/such/group", "/", "../../proc", "/etc"] {
         let error = BudgetGroup::attach(Path::new(path), &Journal::none()).expect_err(path);
         assert!(
@@ -286,7 +273,7 @@ fn what_is_not_a_group_is_refused_with_its_reason() {
 
 #[test]
 fn a_scope_is_made_where_systemd_manages_the_tree_and_refused_elsewhere() {
-    need_root_and_cgroup!("a_scope_is_made_where_systemd_manages_the_tree_and_refused_elsewhere");
+    need_root_and_cgroup!();
     let made = BudgetGroup::create(&fresh_id("scope"), Manager::Systemd, &Journal::none());
     let has_systemd = Path::new("/run/systemd/system").is_dir();
     let is_v2 = mounted_version().expect("mounted") == Version::V2;
@@ -300,7 +287,7 @@ fn a_scope_is_made_where_systemd_manages_the_tree_and_refused_elsewhere() {
             assert_eq!(group.processes().expect("read"), [hog.pid()]);
             assert!(hog.end().success());
             group.remove().expect("removed");
-            support::eventually("systemd removes the scope", || !scope.exists());
+            support::wait_until("systemd removes the scope", || !scope.exists());
         }
         Err(error) => {
             assert!(matches!(error, CgroupError::Systemd { .. }), "{error}");
@@ -311,7 +298,7 @@ fn a_scope_is_made_where_systemd_manages_the_tree_and_refused_elsewhere() {
 
 #[test]
 fn a_process_alone_in_its_group_is_found_there_and_company_is_noticed() {
-    need_root_and_cgroup!("a_process_alone_in_its_group_is_found_there_and_company_is_noticed");
+    need_root_and_cgroup!();
     let mut group = make("alone");
     let one = Hog::filled(Some(group.path()), 1);
     let found = BudgetGroup::of_process(one.pid(), &Journal::none()).expect("looked");
@@ -328,7 +315,7 @@ fn a_process_alone_in_its_group_is_found_there_and_company_is_noticed() {
 
 #[test]
 fn swappiness_is_taken_or_declined() {
-    need_root_and_cgroup!("swappiness_is_taken_or_declined");
+    need_root_and_cgroup!();
     let mut group = make("swappiness");
     let offered = group.set_swappiness(10).expect("asked");
     match group.version() {
@@ -346,7 +333,7 @@ fn swappiness_is_taken_or_declined() {
 
 #[test]
 fn a_group_deleted_under_us_is_gone_and_nothing_worse() {
-    need_root_and_cgroup!("a_group_deleted_under_us_is_gone_and_nothing_worse");
+    need_root_and_cgroup!();
     let mut group = make("deleted");
     group.set_budget_bytes(50 * MIB).expect("set");
     fs::remove_dir(group.path()).expect("removed by somebody else");
@@ -366,11 +353,9 @@ fn a_group_deleted_under_us_is_gone_and_nothing_worse() {
 
 #[test]
 fn a_controller_switched_on_for_a_group_is_switched_off_with_the_last_one() {
-    need_root_and_cgroup!("a_controller_switched_on_for_a_group_is_switched_off_with_the_last_one");
-    let test = "a_controller_switched_on_for_a_group_is_switched_off_with_the_last_one";
+    need_root_and_cgroup!();
     if mounted_version().expect("mounted") == Version::V1 {
-        support::skip(test, "v1 has no subtree control");
-        return;
+        skip!("v1 has no subtree control");
     }
     // Which directory it will be is known only when there is a group; what others have switched on
     // there is on before the first and after the last.

@@ -17,15 +17,10 @@ use support::{Hog, MIB};
 
 #[test]
 fn a_program_at_its_limit_waits_and_goes_on_when_relieved() {
-    need_root_and_cgroup!("a_program_at_its_limit_waits_and_goes_on_when_relieved");
+    need_root_and_cgroup!();
     let mut group = make("oom");
     if group.version() == Version::V2 {
-        support::skip(
-            "a_program_at_its_limit_waits_and_goes_on_when_relieved",
-            "v2 has no way to switch the OOM killer off",
-        );
-        group.remove().expect("removed");
-        return;
+        skip!("v2 has no way to switch the OOM killer off");
     }
     group.set_budget_bytes(50 * MIB).expect("set");
     let mut watch = group.watch_oom().expect("watched");
@@ -76,12 +71,8 @@ impl Drop for Release<'_> {
 
 #[test]
 fn two_programs_beyond_the_budget_both_go_on_and_nobody_is_killed() {
-    let test = "two_programs_beyond_the_budget_both_go_on_and_nobody_is_killed";
-    need_root_and_cgroup!("two_programs_beyond_the_budget_both_go_on_and_nobody_is_killed");
-    let Some(mut swap) = zram("512M") else {
-        support::skip(test, "no zram");
-        return;
-    };
+    need_root_and_cgroup!();
+    let _swap = or_skip!(zram("512M"));
     let mut group = make("two");
     let budget = 120 * MIB;
     group.set_budget_bytes(budget).expect("set");
@@ -127,30 +118,17 @@ fn two_programs_beyond_the_budget_both_go_on_and_nobody_is_killed() {
     assert!(nr_reclaimed_bytes > 0, "relieved {nr_relieved} times");
     assert_eq!(group.oom_kills().expect("read"), Some(0));
     group.remove().expect("removed");
-    crate::guard::down(&mut swap);
 }
 
 /// With steps of a fixed size the limit once stood 17 % above a budget for as long as the program
 /// went on: each time the program took back as much as the kernel reclaimed.
 #[test]
 fn a_limit_that_gave_way_comes_down_again_while_the_program_faults_at_full_speed() {
-    let test = "a_limit_that_gave_way_comes_down_again_while_the_program_faults_at_full_speed";
-    need_root_and_cgroup!(
-        "a_limit_that_gave_way_comes_down_again_while_the_program_faults_at_full_speed"
-    );
-    let Some(mut swap) = zram("512M") else {
-        support::skip(test, "no zram");
-        return;
-    };
+    need_root_and_cgroup!();
+    let _swap = or_skip!(zram("512M"));
     let mut group = make("line");
     if group.version() == Version::V2 {
-        support::skip(
-            test,
-            "on v2 memory.high holds the line and no limit gives way",
-        );
-        group.remove().expect("removed");
-        crate::guard::down(&mut swap);
-        return;
+        skip!("on v2 memory.high holds the line and no limit gives way");
     }
     let budget = 80 * MIB;
     group.set_budget_bytes(budget).expect("set");
@@ -168,7 +146,7 @@ fn a_limit_that_gave_way_comes_down_again_while_the_program_faults_at_full_speed
             assert!(hog.end().success());
         });
         let bound = Instant::now() + Duration::from_secs(30);
-        support::eventually("usage above the budget", || {
+        support::wait_until("usage above the budget", || {
             group.usage_bytes().expect("read") > budget + 20 * MIB
         });
         while group.hold_line().expect("lowered") != Line::Held {
@@ -183,25 +161,17 @@ fn a_limit_that_gave_way_comes_down_again_while_the_program_faults_at_full_speed
     });
     assert_eq!(group.oom_kills().expect("read"), Some(0));
     group.remove().expect("removed");
-    crate::guard::down(&mut swap);
 }
 
 /// Once the limit was moved by the descriptor that a dip was writing to: whoever came meanwhile waited for the
 /// dip, 50 ms, and the control loop with him, so that a limit above the budget hardly came down.
 #[test]
 fn a_limit_is_moved_while_a_dip_is_under_way() {
-    let test = "a_limit_is_moved_while_a_dip_is_under_way";
-    need_root_and_cgroup!("a_limit_is_moved_while_a_dip_is_under_way");
-    let Some(mut swap) = zram("512M") else {
-        support::skip(test, "no zram");
-        return;
-    };
+    need_root_and_cgroup!();
+    let _swap = or_skip!(zram("512M"));
     let mut group = make("move");
     if group.version() == Version::V2 {
-        support::skip(test, "on v2 memory.reclaim takes the place of dips");
-        group.remove().expect("removed");
-        crate::guard::down(&mut swap);
-        return;
+        skip!("on v2 memory.reclaim takes the place of dips");
     }
     group.set_budget_bytes(80 * MIB).expect("set");
     let _watch = group.watch_oom().expect("watched");
@@ -219,7 +189,7 @@ fn a_limit_is_moved_while_a_dip_is_under_way() {
             }
             assert!(hog.end().success());
         });
-        support::eventually("usage above the budget", || {
+        support::wait_until("usage above the budget", || {
             group.usage_bytes().expect("read") > 100 * MIB
         });
         scope.spawn(move || {
@@ -229,7 +199,7 @@ fn a_limit_is_moved_while_a_dip_is_under_way() {
                 dip.fetch_add(1, Ordering::SeqCst);
             }
         });
-        support::eventually("five raises during one dip", || {
+        support::wait_until("five raises during one dip", || {
             let during = dip.load(Ordering::SeqCst);
             let nr_raises = (0..5)
                 .take_while(|_| {
@@ -242,12 +212,11 @@ fn a_limit_is_moved_while_a_dip_is_under_way() {
         });
     });
     group.remove().expect("removed");
-    crate::guard::down(&mut swap);
 }
 
 #[test]
 fn an_oom_kill_is_noticed_and_counted() {
-    need_root_and_cgroup!("an_oom_kill_is_noticed_and_counted");
+    need_root_and_cgroup!();
     let mut group = make("kill");
     group.set_limit_bytes(Some(16 * MIB)).expect("set");
     limit_swap(group.path());
@@ -285,7 +254,7 @@ fn limit_swap(group: &Path) {
 
 #[test]
 fn crossing_a_threshold_wakes_an_idle_reader() {
-    need_root_and_cgroup!("crossing_a_threshold_wakes_an_idle_reader");
+    need_root_and_cgroup!();
     let mut group = make("threshold");
     let watch = group.usage_watch(10 * MIB).expect("asked");
     match group.version() {

@@ -13,7 +13,7 @@ use strata_linux::cgroup::{BudgetGroup, Manager, Version, mounted_version};
 use strata_linux::run_dir::ProcessMark;
 use strata_linux::swap::{SwapDevice, SwapSpec, swap_areas};
 use strata_linux::undo::Undo;
-use support::{Hog, MIB, PROBE, eventually, fresh_id};
+use support::{Hog, MIB, PROBE, fresh_id, wait_until};
 
 /// A process that holds a session, and what it told about it.
 struct Owner {
@@ -143,22 +143,15 @@ fn assert_empty(run_dir: &Path) {
 
 const SWAP: &str = "zram:128M";
 
-fn has_zram(test: &str) -> bool {
-    let has = Path::new("/sys/class/zram-control").exists();
-    if !has {
-        support::skip(test, "no zram");
-    }
-    has
+fn has_zram() -> bool {
+    Path::new("/sys/class/zram-control").exists()
 }
 
 #[test]
 fn a_killed_owner_leaves_no_limit_at_once_and_nothing_when_the_program_ends() {
-    let test = "a_killed_owner_leaves_no_limit_at_once_and_nothing_when_the_program_ends";
-    need_root_and_cgroup!(
-        "a_killed_owner_leaves_no_limit_at_once_and_nothing_when_the_program_ends"
-    );
-    if !has_zram(test) {
-        return;
+    need_root_and_cgroup!();
+    if !has_zram() {
+        skip!("no zram");
     }
     let run = RunDir::new();
     let mut owner = Owner::start(run.path(), SWAP);
@@ -194,10 +187,10 @@ fn a_killed_owner_leaves_no_limit_at_once_and_nothing_when_the_program_ends() {
     assert!(anon_kib < 1024, "{anon_kib} KiB");
 
     owner.die();
-    eventually("the limit is gone", || !owner.has_limit());
+    wait_until("the limit is gone", || !owner.has_limit());
     if mounted_version().expect("mounted") == Version::V1 {
         let control = owner.group.join("memory.oom_control");
-        eventually("the OOM killer is back", || {
+        wait_until("the OOM killer is back", || {
             fs::read_to_string(&control)
                 .expect("read")
                 .contains("oom_kill_disable 0")
@@ -216,10 +209,10 @@ fn a_killed_owner_leaves_no_limit_at_once_and_nothing_when_the_program_ends() {
         "the keeper holds it"
     );
     assert!(hog.end().success());
-    eventually("all is gone", || {
+    wait_until("all is gone", || {
         !owner.group.exists() && !owner.is_swapped_to() && !run.path().join(&owner.id).exists()
     });
-    eventually("the keeper is gone", || {
+    wait_until("the keeper is gone", || {
         !is_there(owner.keeper) || !is_alive(owner.keeper)
     });
     assert_empty(run.path());
@@ -227,7 +220,7 @@ fn a_killed_owner_leaves_no_limit_at_once_and_nothing_when_the_program_ends() {
 
 #[test]
 fn an_orderly_end_leaves_nothing_and_sends_the_keeper_home() {
-    need_root_and_cgroup!("an_orderly_end_leaves_nothing_and_sends_the_keeper_home");
+    need_root_and_cgroup!();
     let run = RunDir::new();
     let mut owner = Owner::start(run.path(), "existing");
     assert!(is_alive(owner.keeper));
@@ -241,13 +234,13 @@ fn an_orderly_end_leaves_nothing_and_sends_the_keeper_home() {
 
 #[test]
 fn an_orderly_end_does_not_wait_for_ever_for_a_keeper_that_hears_nothing() {
-    need_root_and_cgroup!("an_orderly_end_does_not_wait_for_ever_for_a_keeper_that_hears_nothing");
+    need_root_and_cgroup!();
     let run = RunDir::new();
     let deaf = [("STRATA_PROBE_DEAF_KEEPER", "1")];
     let mut owner = Owner::start_with(run.path(), "existing", &deaf);
     let mut stdin = owner.child.stdin.take().expect("piped");
     stdin.write_all(b"end\n").expect("it reads");
-    eventually("the owner has ended", || {
+    wait_until("the owner has ended", || {
         owner.child.try_wait().expect("waited").is_some()
     });
     assert!(!is_there(owner.keeper), "it was killed and waited for");
@@ -257,10 +250,9 @@ fn an_orderly_end_does_not_wait_for_ever_for_a_keeper_that_hears_nothing() {
 
 #[test]
 fn after_both_were_killed_the_next_start_undoes_limits_then_the_rest() {
-    let test = "after_both_were_killed_the_next_start_undoes_limits_then_the_rest";
-    need_root_and_cgroup!("after_both_were_killed_the_next_start_undoes_limits_then_the_rest");
-    if !has_zram(test) {
-        return;
+    need_root_and_cgroup!();
+    if !has_zram() {
+        skip!("no zram");
     }
     let run = RunDir::new();
     let mut owner = Owner::start(run.path(), SWAP);
@@ -268,7 +260,7 @@ fn after_both_were_killed_the_next_start_undoes_limits_then_the_rest() {
     let hog = Hog::filled(Some(&owner.group), 20);
     send(owner.keeper, Signal::KILL);
     owner.die();
-    eventually("both are gone", || !is_alive(owner.keeper));
+    wait_until("both are gone", || !is_alive(owner.keeper));
 
     let outcomes = |run: &Path| {
         let found = recover_in(run).expect("looked");
@@ -289,22 +281,20 @@ fn after_both_were_killed_the_next_start_undoes_limits_then_the_rest() {
     // The other one was left alone all the time.
     assert!(other.has_limit() && is_alive(other.keeper));
     other.die();
-    eventually("its own keeper cleans up", || !other.group.exists());
-    eventually("and goes", || !is_alive(other.keeper));
+    wait_until("its own keeper cleans up", || !other.group.exists());
+    wait_until("and goes", || !is_alive(other.keeper));
     assert_empty(run.path());
 }
 
 #[test]
 fn a_limit_that_somebody_else_set_after_both_were_killed_is_left_by_the_next_start() {
-    need_root_and_cgroup!(
-        "a_limit_that_somebody_else_set_after_both_were_killed_is_left_by_the_next_start"
-    );
+    need_root_and_cgroup!();
     let run = RunDir::new();
     let mut owner = Owner::start(run.path(), "existing");
     let hog = Hog::filled(Some(&owner.group), 20);
     send(owner.keeper, Signal::KILL);
     owner.die();
-    eventually("both are gone", || !is_alive(owner.keeper));
+    wait_until("both are gone", || !is_alive(owner.keeper));
     assert!(owner.has_limit(), "nobody has undone it yet");
     let limit = owner.group.join(match mounted_version().expect("mounted") {
         Version::V1 => "memory.limit_in_bytes",
@@ -387,7 +377,7 @@ fn after_a_reboot_nothing_of_another_boot_is_touched() {
 
 #[test]
 fn a_crash_between_the_record_and_the_change_leaves_nothing_to_do() {
-    need_root_and_cgroup!("a_crash_between_the_record_and_the_change_leaves_nothing_to_do");
+    need_root_and_cgroup!();
     let run = RunDir::new();
     let session = Session::create_in(run.path(), "early").expect("made");
     let mut group =
@@ -416,10 +406,9 @@ fn a_crash_between_the_record_and_the_change_leaves_nothing_to_do() {
 
 #[test]
 fn undoing_everything_twice_does_it_once() {
-    let test = "undoing_everything_twice_does_it_once";
-    need_root_and_cgroup!("undoing_everything_twice_does_it_once");
-    if !has_zram(test) {
-        return;
+    need_root_and_cgroup!();
+    if !has_zram() {
+        skip!("no zram");
     }
     let run = RunDir::new();
     let session = Session::create_in(run.path(), "twice").expect("made");

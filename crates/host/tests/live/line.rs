@@ -26,18 +26,14 @@ fn line_bytes(group: &BudgetGroup) -> Option<u64> {
 
 #[test]
 fn the_line_comes_down_with_usage_and_goes_when_released() {
-    let test = "the_line_comes_down_with_usage_and_goes_when_released";
-    need_root_and_cgroup!("the_line_comes_down_with_usage_and_goes_when_released");
-    let Some(mut swap) = zram("256M") else {
-        support::skip(test, "no zram");
-        return;
-    };
+    need_root_and_cgroup!();
+    let _swap = or_skip!(zram("256M"));
     let mut group = make("line");
     let mut hog = Hog::filled(Some(group.path()), 100);
     let before = line_bytes(&group);
     group.set_budget_bytes(BUDGET).expect("set");
     let mut last = u64::MAX;
-    support::eventually("the line is held", || {
+    support::wait_until("the line is held", || {
         let line = group.hold_line().expect("moved");
         let at = line_bytes(&group).unwrap_or(u64::MAX);
         assert!(at <= last, "it never goes up by itself");
@@ -49,11 +45,11 @@ fn the_line_comes_down_with_usage_and_goes_when_released() {
         (BUDGET - step - 4096..=BUDGET - step).contains(&last),
         "{last}"
     );
-    support::eventually("usage is within the budget", || {
+    support::wait_until("usage is within the budget", || {
         group.usage_bytes().expect("read") <= BUDGET
     });
     if group.version() == Version::V2 {
-        support::eventually("the limit stands at the backstop", || {
+        support::wait_until("the limit stands at the backstop", || {
             group.hold_line().expect("held");
             group.limit_bytes().expect("read")
                 == Some(watermarks::Config::DEFAULT.backstop_bytes(BUDGET))
@@ -74,17 +70,12 @@ fn the_line_comes_down_with_usage_and_goes_when_released() {
     assert_eq!(line_bytes(&group), before, "as it was found");
     assert!(hog.end().success());
     group.remove().expect("removed");
-    crate::guard::down(&mut swap);
 }
 
 #[test]
 fn the_line_of_an_attached_group_goes_back_to_what_was_there() {
-    let test = "the_line_of_an_attached_group_goes_back_to_what_was_there";
-    need_root_and_cgroup!("the_line_of_an_attached_group_goes_back_to_what_was_there");
-    let Some(mut swap) = zram("256M") else {
-        support::skip(test, "no zram");
-        return;
-    };
+    need_root_and_cgroup!();
+    let _swap = or_skip!(zram("256M"));
     let mut made = make("found");
     let file = made.path().join(match made.version() {
         Version::V1 => "memory.limit_in_bytes",
@@ -95,7 +86,7 @@ fn the_line_of_an_attached_group_goes_back_to_what_was_there() {
     let hog = Hog::filled(Some(made.path()), 80);
     let attached = BudgetGroup::attach(made.path(), &Journal::none()).expect("attached");
     attached.set_budget_bytes(BUDGET).expect("set");
-    support::eventually("the line is held", || {
+    support::wait_until("the line is held", || {
         attached.hold_line().expect("moved") == Line::Held
     });
     assert!(line_bytes(&attached) < Some(BUDGET));
@@ -106,34 +97,25 @@ fn the_line_of_an_attached_group_goes_back_to_what_was_there() {
     assert_eq!(line_bytes(&made), Some(found));
     assert!(hog.end().success());
     made.remove().expect("removed");
-    crate::guard::down(&mut swap);
 }
 
 #[test]
 fn a_line_that_nothing_comes_down_to_is_given_up_rather_than_make_tasks_sleep() {
-    let test = "a_line_that_nothing_comes_down_to_is_given_up_rather_than_make_tasks_sleep";
-    need_root_and_cgroup!(
-        "a_line_that_nothing_comes_down_to_is_given_up_rather_than_make_tasks_sleep"
-    );
+    need_root_and_cgroup!();
     if mounted_version().expect("mounted") == Version::V1 {
-        support::skip(test, "v1 has no memory.high: nobody sleeps at a line there");
-        return;
+        skip!("v1 has no memory.high: nobody sleeps at a line there");
     }
     if free_swap_bytes().expect("read") > 0 {
-        support::skip(
-            test,
-            "this machine has swap, so anonymous memory can be reclaimed",
-        );
-        return;
+        skip!("this machine has swap, so anonymous memory can be reclaimed");
     }
     let mut group = make("vain");
     let hog = Hog::filled(Some(group.path()), 100);
     group.set_budget_bytes(BUDGET).expect("set");
-    support::eventually("the line is tried", || {
+    support::wait_until("the line is tried", || {
         group.hold_line().expect("moved");
         line_bytes(&group).is_some()
     });
-    support::eventually("it is given up", || {
+    support::wait_until("it is given up", || {
         group.hold_line().expect("moved") == Line::Resting
     });
     assert_eq!(line_bytes(&group), None);

@@ -4,7 +4,7 @@ use crate::pageout_support;
 use crate::process_support;
 
 use pageout_support::{Bench, Swap, alone, count, page};
-use process_support::{Guest, is_root, skip, wait_until};
+use process_support::{Guest, is_root, wait_until};
 use strata_linux::access::{self, AccessChoice, TableShape};
 use strata_linux::actuator::PageTarget;
 use strata_linux::addr::PAGE_BYTES;
@@ -13,12 +13,9 @@ use strata_lru::Verdict;
 
 #[test]
 fn exactly_the_pages_asked_for_are_evicted() {
-    const NAME: &str = "exactly_the_pages_asked_for_are_evicted";
     const NR_PAGES: u64 = 8192;
-    let Some(_swap) = Swap::new(NAME) else { return };
-    let Some(mut bench) = Bench::new(NAME) else {
-        return;
-    };
+    let _swap = or_skip!(Swap::new());
+    let mut bench = or_skip!(Bench::new());
     let addr = bench.guest.ask_addr(&format!("anon {NR_PAGES}"));
     bench.forget_accesses();
     // Runs and single pages, in no order.
@@ -56,8 +53,7 @@ fn exactly_the_pages_asked_for_are_evicted() {
 
 #[test]
 fn without_sight_of_single_pages_presence_alone_decides() {
-    const NAME: &str = "without_sight_of_single_pages_presence_alone_decides";
-    let Some(_swap) = Swap::new(NAME) else { return };
+    let _swap = or_skip!(Swap::new());
     let source = access::open(AccessChoice::Smaps).expect("smaps is always there");
     let mut bench = Bench::with(source, AccessChoice::Smaps);
     let addr = bench.guest.ask_addr("anon 1024");
@@ -78,11 +74,8 @@ fn without_sight_of_single_pages_presence_alone_decides() {
 
 #[test]
 fn a_page_accessed_since_the_walk_is_spared_and_its_neighbours_reported() {
-    const NAME: &str = "a_page_accessed_since_the_walk_is_spared_and_its_neighbours_reported";
-    let Some(_swap) = Swap::new(NAME) else { return };
-    let Some(mut bench) = Bench::new(NAME) else {
-        return;
-    };
+    let _swap = or_skip!(Swap::new());
+    let mut bench = or_skip!(Bench::new());
     let addr = bench.guest.ask_addr("anon 1024");
     // Windows are cut at the edges of a table, so stay inside one.
     let base = addr.next_multiple_of(512 * PAGE_BYTES);
@@ -104,11 +97,8 @@ fn a_page_accessed_since_the_walk_is_spared_and_its_neighbours_reported() {
 
 #[test]
 fn pages_of_two_processes_are_shared_and_not_evicted() {
-    const NAME: &str = "pages_of_two_processes_are_shared_and_not_evicted";
-    let Some(_swap) = Swap::new(NAME) else { return };
-    let Some(mut bench) = Bench::new(NAME) else {
-        return;
-    };
+    let _swap = or_skip!(Swap::new());
+    let mut bench = or_skip!(Bench::new());
     let addr = bench.guest.ask_addr("anon 64");
     let child = bench.guest.ask_number("fork 1") as i32;
     // Pages written since the fork are the parent's own.
@@ -131,12 +121,9 @@ fn pages_of_two_processes_are_shared_and_not_evicted() {
 
 #[test]
 fn file_pages_need_no_swap_unless_shared_or_dirty() {
-    const NAME: &str = "file_pages_need_no_swap_unless_shared_or_dirty";
-    let Some(mut bench) = Bench::new(NAME) else {
-        return;
-    };
+    let mut bench = or_skip!(Bench::new());
     if !is_on_disk() {
-        return skip(NAME, "temporary files are not on a disk here");
+        skip!("temporary files are not on a disk here");
     }
     // A file each: the kernel keeps many pages of a file in one folio, which shares its fate.
     let files: [tempfile::NamedTempFile; 3] = std::array::from_fn(|_| {
@@ -183,11 +170,8 @@ fn is_on_disk() -> bool {
 
 #[test]
 fn locked_pages_stay_and_spoil_nothing_beside_them() {
-    const NAME: &str = "locked_pages_stay_and_spoil_nothing_beside_them";
-    let Some(_swap) = Swap::new(NAME) else { return };
-    let Some(mut bench) = Bench::new(NAME) else {
-        return;
-    };
+    let _swap = or_skip!(Swap::new());
+    let mut bench = or_skip!(Bench::new());
     let addr = bench.guest.ask_addr("anon 256");
     bench.guest.ask(&format!("lock {:x} 5", page(addr, 100)));
     bench.forget_accesses();
@@ -205,11 +189,8 @@ fn locked_pages_stay_and_spoil_nothing_beside_them() {
 
 #[test]
 fn shared_memory_goes_to_swap() {
-    const NAME: &str = "shared_memory_goes_to_swap";
-    let Some(_swap) = Swap::new(NAME) else { return };
-    let Some(mut bench) = Bench::new(NAME) else {
-        return;
-    };
+    let _swap = or_skip!(Swap::new());
+    let mut bench = or_skip!(Bench::new());
     let addr = bench.guest.ask_addr("shmem 512");
     bench.forget_accesses();
     let (verdicts, report) = bench.take_pages((0..512).map(|index| page(addr, index)));
@@ -220,12 +201,9 @@ fn shared_memory_goes_to_swap() {
 
 #[test]
 fn a_file_page_that_was_only_unmapped_does_not_count_as_evicted() {
-    const NAME: &str = "a_file_page_that_was_only_unmapped_does_not_count_as_evicted";
-    let Some(mut bench) = Bench::new(NAME) else {
-        return;
-    };
+    let mut bench = or_skip!(Bench::new());
     if !is_root() {
-        return skip(NAME, "page flags can be read by root only");
+        skip!("page flags can be read by root only");
     }
     let file = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(file.path(), vec![7u8; 512 * 4096]).expect("written");
@@ -242,10 +220,7 @@ fn a_file_page_that_was_only_unmapped_does_not_count_as_evicted() {
 
 #[test]
 fn zero_pages_and_missing_pages_are_not_tried() {
-    const NAME: &str = "zero_pages_and_missing_pages_are_not_tried";
-    let Some(mut bench) = Bench::new(NAME) else {
-        return;
-    };
+    let mut bench = or_skip!(Bench::new());
     let zero = bench.guest.ask_addr("zero 8");
     let freed = bench.guest.ask_addr("anon 8");
     bench.forget_accesses();
@@ -265,15 +240,12 @@ fn zero_pages_and_missing_pages_are_not_tried() {
 
 #[test]
 fn without_swap_nothing_but_files_can_go() {
-    const NAME: &str = "without_swap_nothing_but_files_can_go";
     let _alone = alone();
     let memory = MachineMemory::read().expect("/proc/meminfo");
     if memory.swap_total_bytes > 0 {
-        return skip(NAME, "this machine has swap now");
+        skip!("this machine has swap now");
     }
-    let Some(mut bench) = Bench::new(NAME) else {
-        return;
-    };
+    let mut bench = or_skip!(Bench::new());
     for kind in ["anon", "shmem"] {
         let addr = bench.guest.ask_addr(&format!("{kind} 32"));
         bench.forget_accesses();
@@ -286,15 +258,12 @@ fn without_swap_nothing_but_files_can_go() {
 
 #[test]
 fn huge_pages_go_whole_and_split_ones_too() {
-    const NAME: &str = "huge_pages_go_whole_and_split_ones_too";
-    let Some(_swap) = Swap::new(NAME) else { return };
-    let Some(mut bench) = Bench::new(NAME) else {
-        return;
-    };
+    let _swap = or_skip!(Swap::new());
+    let mut bench = or_skip!(Bench::new());
     let addr = bench.guest.ask_addr("huge 2048");
     let huge = |index: u64| page(addr, index * 512);
     if (0..4).any(|index| bench.shape_at(huge(index)) != Some(TableShape::Huge)) {
-        return skip(NAME, "the kernel gave no huge pages");
+        skip!("the kernel gave no huge pages");
     }
     // A small page that was collapsed into a huge one does not exist any more.
     bench.forget_accesses();
@@ -329,16 +298,12 @@ fn huge_pages_go_whole_and_split_ones_too() {
 
 #[test]
 fn a_huge_page_is_split_for_the_price_of_one_base_page_and_small_ones_are_left_alone() {
-    const NAME: &str =
-        "a_huge_page_is_split_for_the_price_of_one_base_page_and_small_ones_are_left_alone";
-    let Some(_swap) = Swap::new(NAME) else { return };
-    let Some(mut bench) = Bench::new(NAME) else {
-        return;
-    };
+    let _swap = or_skip!(Swap::new());
+    let mut bench = or_skip!(Bench::new());
     let addr = bench.guest.ask_addr("huge 1024");
     let huge = |index: u64| page(addr, index * 512);
     if (0..2).any(|index| bench.shape_at(huge(index)) != Some(TableShape::Huge)) {
-        return skip(NAME, "the kernel gave no huge pages");
+        skip!("the kernel gave no huge pages");
     }
     let small = bench.guest.ask_addr("anon 1024");
     let report = bench.split([huge(0), small, small + 512 * PAGE_BYTES]);

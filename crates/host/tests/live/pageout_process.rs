@@ -15,10 +15,7 @@ use strata_lru::Verdict;
 
 #[test]
 fn a_process_that_is_killed_or_execs_leaves_no_page_behind() {
-    const NAME: &str = "a_process_that_is_killed_or_execs_leaves_no_page_behind";
-    let Some(mut bench) = Bench::new(NAME) else {
-        return;
-    };
+    let mut bench = or_skip!(Bench::new());
     let addr = bench.guest.ask_addr("anon 32");
     let all = || (0..32).map(|index| page(addr, index));
     bench.guest.ask("exec");
@@ -33,12 +30,9 @@ fn a_process_that_is_killed_or_execs_leaves_no_page_behind() {
 
 #[test]
 fn processes_killed_in_the_middle_of_pageout_are_normal() {
-    const NAME: &str = "processes_killed_in_the_middle_of_pageout_are_normal";
-    let Some(_swap) = Swap::new(NAME) else { return };
+    let _swap = or_skip!(Swap::new());
     for delay_us in [0, 200, 1000, 3000, 9000] {
-        let Some(mut bench) = Bench::new(NAME) else {
-            return;
-        };
+        let mut bench = or_skip!(Bench::new());
         let addr = bench.guest.ask_addr("anon 8192");
         bench.forget_accesses();
         let pages = targets((0..8192).map(|index| page(addr, index)));
@@ -76,11 +70,8 @@ fn processes_killed_in_the_middle_of_pageout_are_normal() {
 
 #[test]
 fn mappings_that_come_and_go_during_pageout_are_normal() {
-    const NAME: &str = "mappings_that_come_and_go_during_pageout_are_normal";
-    let Some(_swap) = Swap::new(NAME) else { return };
-    let Some(mut bench) = Bench::new(NAME) else {
-        return;
-    };
+    let _swap = or_skip!(Swap::new());
+    let mut bench = or_skip!(Bench::new());
     let keep = bench.guest.ask_addr("anon 2048");
     let lose = bench.guest.ask_addr("anon 2048");
     bench.forget_accesses();
@@ -101,10 +92,7 @@ fn mappings_that_come_and_go_during_pageout_are_normal() {
 
 #[test]
 fn a_dead_leader_makes_pageout_say_why_it_can_not_work() {
-    const NAME: &str = "a_dead_leader_makes_pageout_say_why_it_can_not_work";
-    let Some(mut bench) = Bench::new(NAME) else {
-        return;
-    };
+    let mut bench = or_skip!(Bench::new());
     let addr = bench.guest.ask_addr("anon 8");
     bench.forget_accesses();
     bench.guest.ask("leave");
@@ -171,11 +159,8 @@ fn the_queue_is_bounded_and_stopping_accounts_for_everything() {
 
 #[test]
 fn a_bound_on_cpu_time_slows_the_thread_down() {
-    const NAME: &str = "a_bound_on_cpu_time_slows_the_thread_down";
-    let Some(_swap) = Swap::new(NAME) else { return };
-    let Some(mut bench) = Bench::new(NAME) else {
-        return;
-    };
+    let _swap = or_skip!(Swap::new());
+    let mut bench = or_skip!(Bench::new());
     let addr = bench.guest.ask_addr("anon 16384");
     bench.forget_accesses();
     bench.pageout.set_cpu_percent_max(20);

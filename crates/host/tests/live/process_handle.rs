@@ -4,7 +4,7 @@ use crate::process_support;
 
 use std::process::Command;
 
-use process_support::{Guest, is_root, patience, skip, wait_until};
+use process_support::{Guest, is_root, patience, wait_until};
 use strata_linux::addr::AddrRange;
 use strata_linux::process::{
     MappingClass, MemoryDevices, Process, ProcessError, VmFlags, classify, parse_maps,
@@ -70,10 +70,7 @@ fn a_thread_is_refused_with_the_pid_to_use_instead() {
 fn a_kernel_thread_is_refused_by_name() {
     let name = std::fs::read_to_string("/proc/2/comm").unwrap_or_default();
     if name.trim() != "kthreadd" {
-        return skip(
-            "a_kernel_thread_is_refused_by_name",
-            "kernel threads are not visible",
-        );
+        skip!("kernel threads are not visible");
     }
     match Process::open(2) {
         Err(ProcessError::KernelThread { comm, .. }) => assert_eq!(comm, "kthreadd"),
@@ -132,7 +129,6 @@ fn a_dead_leader_with_a_living_thread_still_shows_its_memory() {
 
 #[test]
 fn a_reused_pid_is_not_the_old_process() {
-    const NAME: &str = "a_reused_pid_is_not_the_old_process";
     const LAST_PID: &str = "/proc/sys/kernel/ns_last_pid";
     let mut first = Guest::start();
     let mut second = Guest::start();
@@ -147,10 +143,7 @@ fn a_reused_pid_is_not_the_old_process() {
             && second.ask_number(&format!("takepid {pid} 1")) == i64::from(pid)
     });
     if !is_taken {
-        return skip(
-            NAME,
-            "the kernel does not let us choose the next pid, or it was taken",
-        );
+        skip!("the kernel does not let us choose the next pid, or it was taken");
     }
     assert!(!old.is_alive() && !old.is_space_current());
     assert!(old.read_maps().is_err() && old.stat().is_err() && old.cpu_ns().is_err());

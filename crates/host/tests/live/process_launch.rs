@@ -5,7 +5,7 @@ use crate::process_support;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 
-use process_support::{assert_one_passed, is_root, skip, wait_until};
+use process_support::{assert_one_passed, is_root, wait_until};
 use rustix::process::Signal;
 use strata_linux::process::launch::{
     CommandSpec, InheritedSignals, LaunchError, User, WaitStatus, spawn,
@@ -132,12 +132,11 @@ fn the_child_asks_to_join_its_cgroup_before_it_runs() {
 
 #[test]
 fn the_program_runs_as_the_user_asked_for_but_joins_as_root() {
-    const NAME: &str = "the_program_runs_as_the_user_asked_for_but_joins_as_root";
     if !is_root() {
-        return skip(NAME, "needs root to become another user");
+        skip!("needs root to become another user");
     }
     let Some(user) = User::find("nobody").unwrap() else {
-        return skip(NAME, "no user nobody");
+        skip!("no user nobody");
     };
     let dir = tempfile::tempdir().unwrap();
     let procs = dir.path().join("cgroup.procs");

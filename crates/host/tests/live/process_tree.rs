@@ -168,10 +168,7 @@ fn what_can_not_be_watched_is_said_once() {
     let guest = Guest::start();
     let kernel_thread = 2;
     if Process::open(kernel_thread).is_ok_and(|process| process.is_alive()) {
-        return process_support::skip(
-            "what_can_not_be_watched_is_said_once",
-            "kernel threads are not visible",
-        );
+        skip!("kernel threads are not visible");
     }
     let mut tree = ProcessTree::of_list();
     let listed = [kernel_thread, guest.pid()];

@@ -53,17 +53,8 @@ fn size_of(device: &Path) -> Option<u64> {
 
 #[test]
 fn each_zram_algorithm_works_and_an_unknown_one_is_refused() {
-    need_root_and_cgroup!("each_zram_algorithm_works_and_an_unknown_one_is_refused");
-    let offered = match algorithms() {
-        Ok(offered) => offered,
-        Err(error) => {
-            support::skip(
-                "each_zram_algorithm_works_and_an_unknown_one_is_refused",
-                &error.to_string(),
-            );
-            return;
-        }
-    };
+    need_root_and_cgroup!();
+    let offered = or_skip!(algorithms());
     assert!(!offered.is_empty());
     let mut nr_usable = 0;
     for algorithm in offered {
@@ -101,13 +92,9 @@ fn each_zram_algorithm_works_and_an_unknown_one_is_refused() {
 
 #[test]
 fn two_runs_never_get_the_same_zram_device() {
-    need_root_and_cgroup!("two_runs_never_get_the_same_zram_device");
+    need_root_and_cgroup!();
     if let Err(error) = algorithms() {
-        support::skip(
-            "two_runs_never_get_the_same_zram_device",
-            &error.to_string(),
-        );
-        return;
+        skip!("{error}");
     }
     let made: Vec<_> = std::thread::scope(|scope| {
         let starts: Vec<_> = (0..4).map(|_| scope.spawn(|| create("zram:16M"))).collect();
@@ -156,18 +143,14 @@ fn directory_for_swap() -> tempfile::TempDir {
 
 #[test]
 fn a_swap_file_is_private_has_no_holes_and_goes_at_the_end() {
-    need_root_and_cgroup!("a_swap_file_is_private_has_no_holes_and_goes_at_the_end");
+    need_root_and_cgroup!();
     let dir = directory_for_swap();
     let path = dir.path().join("swap file");
     let mut swap = match create(&format!("file:{}:32M", path.display())) {
         Ok(swap) => swap,
         Err(error @ SwapError::Filesystem { .. }) => {
             assert!(!path.exists(), "what was begun is taken back");
-            support::skip(
-                "a_swap_file_is_private_has_no_holes_and_goes_at_the_end",
-                &error.to_string(),
-            );
-            return;
+            skip!("{error}");
         }
         Err(error) => panic!("{error}"),
     };
@@ -182,7 +165,7 @@ fn a_swap_file_is_private_has_no_holes_and_goes_at_the_end() {
 
 #[test]
 fn an_existing_path_is_never_overwritten() {
-    need_root_and_cgroup!("an_existing_path_is_never_overwritten");
+    need_root_and_cgroup!();
     let dir = directory_for_swap();
     let path = dir.path().join("precious");
     fs::write(&path, "data").expect("written");
@@ -199,7 +182,7 @@ fn an_existing_path_is_never_overwritten() {
 
 #[test]
 fn a_file_system_in_memory_is_refused_and_nothing_stays() {
-    need_root_and_cgroup!("a_file_system_in_memory_is_refused_and_nothing_stays");
+    need_root_and_cgroup!();
     let dir = tempfile::tempdir_in("/dev/shm").expect("a directory");
     let path = dir.path().join("swap");
     let error = create(&format!("file:{}:4M", path.display())).expect_err("tmpfs");
@@ -209,7 +192,7 @@ fn a_file_system_in_memory_is_refused_and_nothing_stays() {
 
 #[test]
 fn a_file_that_does_not_fit_on_the_disk_leaves_nothing() {
-    need_root_and_cgroup!("a_file_that_does_not_fit_on_the_disk_leaves_nothing");
+    need_root_and_cgroup!();
     let dir = directory_for_swap();
     let path = dir.path().join("swap");
     let error = create(&format!("file:{}:900T", path.display())).expect_err("too large");
@@ -222,13 +205,11 @@ fn a_file_that_does_not_fit_on_the_disk_leaves_nothing() {
 
 #[test]
 fn the_switch_of_zswap_comes_back_with_the_last_user() {
-    need_root_and_cgroup!("the_switch_of_zswap_comes_back_with_the_last_user");
-    let test = "the_switch_of_zswap_comes_back_with_the_last_user";
+    need_root_and_cgroup!();
     let switch = Path::new("/sys/module/zswap/parameters/enabled");
     let read = || fs::read_to_string(switch).expect("read").trim().to_owned();
     if !switch.exists() {
-        support::skip(test, "this kernel has no zswap");
-        return;
+        skip!("this kernel has no zswap");
     }
     let before = read();
     let dir = directory_for_swap();
@@ -237,8 +218,7 @@ fn the_switch_of_zswap_comes_back_with_the_last_user() {
         Ok(one) => one,
         Err(error @ SwapError::Filesystem { .. }) => {
             assert_eq!(read(), before);
-            support::skip(test, &error.to_string());
-            return;
+            skip!("{error}");
         }
         Err(error) => panic!("{error}"),
     };
@@ -262,23 +242,14 @@ fn existing_swap_is_never_touched() {
 
 #[test]
 fn taking_a_device_down_reads_back_what_a_running_program_has_there() {
-    need_root_and_cgroup!("taking_a_device_down_reads_back_what_a_running_program_has_there");
-    let mut swap = match create("zram:128M") {
-        Ok(swap) => swap,
-        Err(error) => {
-            support::skip(
-                "taking_a_device_down_reads_back_what_a_running_program_has_there",
-                &error.to_string(),
-            );
-            return;
-        }
-    };
+    need_root_and_cgroup!();
+    let mut swap = or_skip!(create("zram:128M"));
     let made = BudgetGroup::create(&fresh_id("swapoff"), Manager::ByHand, &Journal::none());
     let mut group = Guard(made.expect("a group"));
     let mut hog = Hog::filled(Some(group.path()), 60);
     group.set_budget_bytes(30 * MIB).expect("set");
     assert_eq!(group.processes().expect("read"), [hog.pid()]);
-    support::eventually("it is swapped out", || {
+    support::wait_until("it is swapped out", || {
         let _ = group.reclaim(30 * MIB);
         swap.used_bytes().expect("read") >= 10 * MIB
     });

@@ -9,16 +9,19 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FlockOperation, flock};
 use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 use strata_linux::access::{
-    self, AccessChoice, AccessSource, ClearIntent, Clearer, Grain, TableShape, YoungPiece,
+    self, AccessChoice, AccessError, AccessSource, ClearIntent, Clearer, Grain, TableShape,
+    YoungPiece,
 };
 use strata_linux::actuator::{PageTarget, Pageout, PageoutReport, PageoutRequest};
 use strata_linux::addr::{AddrRange, PAGE_BYTES, TableNo, covering_spans};
 use strata_linux::process::Process;
-use strata_linux::swap::{SwapDevice, SwapSpec};
-use strata_linux::undo::Journal;
+use strata_linux::swap::{SwapDevice, SwapError};
 use strata_lru::Verdict;
 
-use crate::process_support::{Guest, patience, skip};
+use crate::groups::zram;
+use crate::guard::Guard;
+use crate::process_support::Guest;
+use crate::support::patience;
 
 /// What a test works with: a guest, seen from outside.
 pub(crate) struct Bench {
@@ -29,15 +32,10 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    /// `None`, said loudly, where accesses of single pages can't be seen.
-    pub(crate) fn new(test: &str) -> Option<Bench> {
-        match access::open(AccessChoice::Bpf) {
-            Ok(source) => Some(Bench::with(source, AccessChoice::Bpf)),
-            Err(error) => {
-                skip(test, &error.to_string());
-                None
-            }
-        }
+    /// An error where accesses of single pages can't be seen.
+    pub(crate) fn new() -> Result<Bench, AccessError> {
+        let source = access::open(AccessChoice::Bpf)?;
+        Ok(Bench::with(source, AccessChoice::Bpf))
     }
 
     pub(crate) fn with(source: Box<dyn AccessSource>, choice: AccessChoice) -> Bench {
@@ -173,33 +171,17 @@ pub(crate) fn alone() -> File {
 
 /// Swap of this test alone.
 pub(crate) struct Swap {
-    device: SwapDevice,
+    _device: Guard<SwapDevice>,
     _alone: File,
 }
 
 impl Swap {
-    /// `None`, said loudly, where no device can be had.
-    pub(crate) fn new(test: &str) -> Option<Swap> {
+    pub(crate) fn new() -> Result<Swap, SwapError> {
         let alone = alone();
-        let spec: SwapSpec = "zram:256M".parse().expect("a spec");
-        match SwapDevice::create(&spec, &Journal::none()) {
-            Ok(device) => Some(Swap {
-                device,
-                _alone: alone,
-            }),
-            Err(error) => {
-                skip(test, &error.to_string());
-                None
-            }
-        }
-    }
-}
-
-impl Drop for Swap {
-    fn drop(&mut self) {
-        if let Err(error) = self.device.take_down() {
-            assert!(std::thread::panicking(), "{error}");
-        }
+        Ok(Swap {
+            _device: zram("256M")?,
+            _alone: alone,
+        })
     }
 }
 

@@ -5,22 +5,17 @@
     reason = "helpers of tests, which clippy takes for ordinary code"
 )]
 
-use crate::support::{programs, skip as skips};
+pub(crate) use crate::support::{patience, wait_until};
+use crate::support::{programs, skip};
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::time::{Duration, Instant};
 
 /// Names the compiled guest to a test that runs as somebody who can't reach the checkout.
 const GUEST_VARIABLE: &str = "STRATA_TEST_GUEST";
-
-/// Says why a test can't run here; it then has to return.
-pub(crate) fn skip(test: &str, reason: &str) {
-    skips::record(test, reason);
-}
 
 pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
@@ -100,24 +95,6 @@ impl Drop for Guest {
     }
 }
 
-/// By how much time limits are stretched: an emulated processor is slow.
-pub(crate) fn patience() -> u32 {
-    let patience = std::env::var("STRATA_TEST_PATIENCE").ok();
-    patience.and_then(|factor| factor.parse().ok()).unwrap_or(1)
-}
-
-/// Waits until `done`, at most 10 s.
-pub(crate) fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !done() {
-        assert!(
-            start.elapsed() < Duration::from_secs(10) * patience(),
-            "never: {what}"
-        );
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
-
 /// Runs the calling test (`module::name`) again as user nobody, from a copy of the test binary that it can reach.
 pub(crate) fn again_as_nobody(test: &str) {
     let dir = tempfile::Builder::new()
@@ -138,7 +115,7 @@ pub(crate) fn again_as_nobody(test: &str) {
         .uid(65534);
     match command.output() {
         Ok(output) => assert_one_passed(&output),
-        Err(error) => skip(test, &format!("can't run as nobody: {error}")),
+        Err(error) => skip::record(test, &format!("can't run as nobody: {error}")),
     }
 }
 

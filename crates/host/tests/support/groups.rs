@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use strata_linux::cgroup::{BudgetGroup, Manager};
-use strata_linux::swap::{SwapDevice, SwapSpec};
+use strata_linux::swap::{SwapDevice, SwapError, SwapSpec};
 use strata_linux::undo::Journal;
 
 use crate::guard::Guard;
@@ -16,9 +16,9 @@ pub(crate) fn make(what: &str) -> Guard<BudgetGroup> {
     Guard(made.expect("a group"))
 }
 
-pub(crate) fn zram(size: &str) -> Option<Guard<SwapDevice>> {
+pub(crate) fn zram(size: &str) -> Result<Guard<SwapDevice>, SwapError> {
     let spec: SwapSpec = format!("zram:{size}").parse().expect("a spec");
-    SwapDevice::create(&spec, &Journal::none()).ok().map(Guard)
+    SwapDevice::create(&spec, &Journal::none()).map(Guard)
 }
 
 pub(crate) fn is_readable(fd: &impl AsFd, wait_ms: i64) -> bool {

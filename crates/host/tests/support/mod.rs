@@ -16,11 +16,6 @@ use std::time::{Duration, Instant};
 pub(crate) const MIB: u64 = 1 << 20;
 pub(crate) const PROBE: &str = env!("CARGO_BIN_EXE_strata-host-probe");
 
-/// Says that a test can't run here.
-pub(crate) fn skip(test: &str, reason: &str) {
-    skip::record(test, reason);
-}
-
 /// Why the tests that change the system can't run, if they can't.
 pub(crate) fn obstacle() -> Option<String> {
     if !rustix::process::geteuid().is_root() {
@@ -34,10 +29,20 @@ pub(crate) fn obstacle() -> Option<String> {
 /// Returns from the test if it can't run here.
 #[macro_export]
 macro_rules! need_root_and_cgroup {
-    ($test:literal) => {
-        if let Some(reason) = support::obstacle() {
-            support::skip($test, &reason);
-            return;
+    () => {
+        if let Some(reason) = $crate::support::obstacle() {
+            $crate::skip!("{reason}");
+        }
+    };
+}
+
+/// What was made, or ends the test it stands in with the reason why there is none.
+#[macro_export]
+macro_rules! or_skip {
+    ($made:expr) => {
+        match $made {
+            Ok(made) => made,
+            Err(error) => $crate::skip!("{error}"),
         }
     };
 }
@@ -49,12 +54,18 @@ pub(crate) fn fresh_id(what: &str) -> String {
     format!("test-{what}-{}-{next}", std::process::id())
 }
 
-/// Waits until `is_true`, 20 s at most (a guest is slow).
-pub(crate) fn eventually(what: &str, mut is_true: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !is_true() {
-        assert!(Instant::now() < deadline, "did not happen: {what}");
-        std::thread::sleep(Duration::from_millis(10));
+/// By how much time limits are stretched: an emulated processor is slow.
+pub(crate) fn patience() -> u32 {
+    let patience = std::env::var("STRATA_TEST_PATIENCE").ok();
+    patience.and_then(|factor| factor.parse().ok()).unwrap_or(1)
+}
+
+/// Waits until `done`, at most 20 s.
+pub(crate) fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20) * patience();
+    while !done() {
+        assert!(Instant::now() < deadline, "never: {what}");
+        std::thread::sleep(Duration::from_millis(2));
     }
 }
 

@@ -12,6 +12,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use support::json::json_in;
 use support::leaks::Guard;
 use support::live::{children, wait_until};
 use support::programs::program;
@@ -73,8 +74,7 @@ impl Run {
     fn finish(self) -> (Finished, Value) {
         let finished = finish(self.strata, b"", Duration::from_secs(90) * patience());
         let finished = finished.expect_success();
-        let text = fs::read_to_string(self.report.path()).expect("report");
-        (finished, serde_json::from_str(&text).expect("JSON"))
+        (finished, json_in(self.report.path()))
     }
 }
 

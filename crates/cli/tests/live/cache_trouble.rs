@@ -48,10 +48,6 @@ fn drop_cold(group: &TestGroup) -> Strata {
         .arg(&group.path)
 }
 
-fn answer(stdout: &str) -> Value {
-    serde_json::from_str(stdout).unwrap_or_else(|error| panic!("{error}: {stdout}"))
-}
-
 /// Runs what `command` begins, with Strata behind it.
 fn drop_cold_behind(mut command: Command, group: &TestGroup) -> Value {
     let strata = drop_cold(group).command();
@@ -60,7 +56,7 @@ fn drop_cold_behind(mut command: Command, group: &TestGroup) -> Value {
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = child.spawn().expect("it starts");
     let done = finish(child, &[], Duration::from_secs(60) * patience());
-    answer(&done.expect_success().stdout)
+    done.expect_success().json()
 }
 
 /// The kernel may take a few pages by itself at any moment.
@@ -195,7 +191,7 @@ fn pages_that_are_pinned_locked_being_written_or_in_memory_only_stay_and_files_t
         }
     });
     let done = drop_cold(&group).finish().expect_success();
-    let report = answer(&done.stdout);
+    let report = done.json();
     changer.end();
     let nr_rounds = writer.end();
     // What is pinned was tried and stays, with what lies in one folio with it.
@@ -383,7 +379,7 @@ fn a_file_of_another_mount_namespace_goes_if_it_is_open_or_seen_here_and_is_left
     let mut said = BufReader::new(holder.stdout.take().expect("piped"));
     let mut before = String::new();
     said.read_line(&mut before).expect("a sum");
-    let report = answer(&drop_cold(&group).finish().expect_success().stdout);
+    let report = drop_cold(&group).finish().expect_success().json();
     assert_nearly(resident_bytes(&bound), 0, &report);
     assert_nearly(room.resident_bytes(&at("inner/open")), 0, &report);
     assert_nearly(room.resident_bytes(&at("inner/closed")), MIB, &report);
@@ -494,7 +490,7 @@ fn drop_many(nr_files: u64) {
         let child = command.stderr(Stdio::piped()).spawn().expect("it starts");
         let done = finish(child, &[], Duration::from_secs(300) * patience());
         let done = done.expect_success();
-        let report = answer(&done.stdout);
+        let report = done.json();
         // With those of the rest of the machine they may be more than can be listed.
         let is_told = done.stderr.contains("more files than can be listed");
         assert_eq!(report["lost_bytes"] != 0, is_told, "{report:#}");

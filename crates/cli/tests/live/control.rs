@@ -66,7 +66,7 @@ impl Run {
     #[track_caller]
     fn ask(&self, args: &[&str]) -> Value {
         let said = self.ctl(args).expect_success();
-        serde_json::from_str(&said.stdout).unwrap_or_else(|e| panic!("{e}: {}", said.stdout))
+        said.json()
     }
 
     /// An answer that says no.

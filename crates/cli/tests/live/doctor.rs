@@ -9,7 +9,7 @@ use support::strata::{Strata, doctor};
 #[test]
 fn doctor_names_what_run_needs_and_says_whether_it_can_work() {
     let run = Strata::new(["doctor", "--format", "json"]).finish();
-    let answer: serde_json::Value = serde_json::from_str(&run.stdout).expect("JSON");
+    let answer = run.json();
     let checks = answer["checks"].as_array().expect("checks");
     let is_missing = checks.iter().any(|check| check["status"] == "missing");
     assert_eq!(answer["can_run"], !is_missing, "{answer:#}");

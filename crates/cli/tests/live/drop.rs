@@ -61,7 +61,7 @@ fn drop_cold_under(
     };
     let done = strata.finish().expect_success();
     other.join().expect("it happens");
-    let report: Value = serde_json::from_str(&done.stdout).expect("JSON");
+    let report = done.json();
     report["dropped"].clone()
 }
 

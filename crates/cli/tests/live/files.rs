@@ -51,8 +51,7 @@ impl Drop for Holder {
 
 fn files(args: &[&str]) -> Value {
     let done = Strata::new(["files", "--whole", "--top", "0", "--format", "json"]).args(args);
-    let done = done.finish().expect_success();
-    serde_json::from_str(&done.stdout).unwrap_or_else(|error| panic!("{error}: {}", done.stdout))
+    done.finish().expect_success().json()
 }
 
 fn canonical(path: &Path) -> PathBuf {
@@ -120,10 +119,10 @@ fn files_are_told_by_name_open_or_not_deleted_or_not() {
 fn an_estimate_is_made_within_its_time_and_its_processor() {
     open_census!();
     let started = std::time::Instant::now();
-    let estimate = Strata::new(["files", "--within", "1s", "--format", "json"])
+    let report = Strata::new(["files", "--within", "1s", "--format", "json"])
         .finish()
-        .expect_success();
-    let report: Value = serde_json::from_str(&estimate.stdout).expect("JSON");
+        .expect_success()
+        .json();
     let share = report["sampled_share"].as_f64().expect("a share");
     assert!(share > 0.0 && share <= 1.0, "{share}");
     assert!(started.elapsed() < Duration::from_secs(10) * patience());
@@ -134,7 +133,7 @@ fn an_estimate_is_made_within_its_time_and_its_processor() {
     );
     // A whole census is cheap on what tests run on, so nothing else is made without being asked for.
     let whole = Strata::new(["files", "--format", "json"]).finish();
-    let report: Value = serde_json::from_str(&whole.expect_success().stdout).expect("JSON");
+    let report = whole.expect_success().json();
     assert_eq!(report["sampled_share"], 1.0, "{report}");
 }
 

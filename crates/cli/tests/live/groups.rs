@@ -10,7 +10,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use rustix::process::Signal;
-use serde_json::Value;
+use support::json::json_in;
 use support::leaks::Guard;
 use support::live::{Live, TestGroup, memory_group_of, memory_mount, swap_devices, wait_until};
 use support::programs::program;
@@ -61,8 +61,7 @@ fn warned(said: &str) -> String {
 }
 
 fn warnings(report: &Path) -> String {
-    let text = fs::read_to_string(report).expect("a report");
-    let report: Value = serde_json::from_str(&text).expect("JSON");
+    let report = json_in(report);
     report["warnings"].to_string()
 }
 
@@ -117,8 +116,7 @@ fn a_group_that_is_removed_during_a_run_ends_it_like_a_program_that_ends() {
         fs::remove_dir(&group.path).is_ok()
     });
     assert_eq!(run.end().code(), Some(0), "{}", run.stderr());
-    let text = fs::read_to_string(report.path()).expect("a report");
-    let report: Value = serde_json::from_str(&text).expect("JSON");
+    let report = json_in(report.path());
     let evicted = report["eviction"]["nr_applied_pages"].as_u64();
     assert!(evicted.is_some_and(|pages| pages > 0), "{report:#}");
     assert!(!group.path.exists(), "it was made anew");

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use support::json::json_in;
 use support::leaks::Guard;
 use support::live::{Live, children, memory_group_of, memory_mount, proc_bytes};
 use support::programs::{program, target_dir};
@@ -103,8 +103,7 @@ fn holds(actuator: &str, swap: &str) {
     let seen = watch(workload(live.pid()));
     let said = live.json();
     assert_eq!(live.end().code(), Some(0), "{}", live.stderr());
-    let text = fs::read_to_string(report.path()).expect("report");
-    let report: Value = serde_json::from_str(&text).expect("JSON");
+    let report = json_in(report.path());
 
     let nr_settled = seen.settled.len() as u64;
     assert!(

@@ -286,18 +286,6 @@ fn long_a_strata_killed_at_50_moments_harms_nobody_and_leaves_nothing() {
 }
 
 #[test]
-fn without_its_keeper_strata_still_cleans_up() {
-    needs!("cap_bpf", "memory_cgroup", "zram");
-    let guard = Guard::new();
-    let mut run = Run::start(WORK);
-    run.wait_until_begun();
-    kill_9(run.keeper());
-    run.expect_orderly_end();
-    run.expect_right_end();
-    expect_all_gone(&guard);
-}
-
-#[test]
 fn a_keeper_that_was_killed_is_replaced_and_the_next_one_does_its_work() {
     needs!("cap_bpf", "memory_cgroup", "zram");
     let guard = Guard::new();

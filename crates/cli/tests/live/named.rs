@@ -7,7 +7,6 @@ use std::io::Write;
 use std::path::Path;
 
 use rustix::process::Signal;
-use serde_json::Value;
 use support::leaks::Guard;
 use support::live::{Live, wait_until};
 use support::programs::program;
@@ -55,7 +54,7 @@ fn a_run_is_asked_by_its_name_and_metrics_have_it() {
         &["status", "--id", "web", "--format", "json"],
     ] {
         let said = ctl(&run_dir, args).expect_success();
-        let status: Value = serde_json::from_str(&said.stdout).expect("JSON");
+        let status = said.json();
         assert_eq!(status["id"], "web", "{args:?}");
     }
     let said = ctl(&run_dir, &["status"]);

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::Value;
+use support::json::json_in;
 use support::leaks::Guard;
 use support::live::{Live, TestGroup, memory_mount, try_thrice};
 use support::programs::Touch;
@@ -42,8 +43,7 @@ fn report_of(
     during(&mut touch, &group);
     live.signal(Signal::INT);
     assert_eq!(live.end().code(), Some(0), "{}", live.stderr());
-    let text = std::fs::read_to_string(report.path()).expect("a report");
-    serde_json::from_str(&text).expect("JSON")
+    json_in(report.path())
 }
 
 /// An idle loop looks once a second, and a program had filled its memory by then: all of it bore accessed bits

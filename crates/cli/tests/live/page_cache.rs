@@ -10,6 +10,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::Value;
 use strata_linux::access::census::Census;
+use support::json::json_in;
 use support::leaks::Guard;
 use support::live::{Live, TestGroup, try_thrice};
 use support::residency::{MIB, in_group, read_file, resident_bytes, write_file};
@@ -200,8 +201,7 @@ fn a_dry_run_of_a_cgroup_tells_what_page_cache_would_go_and_drops_nothing() {
         std::thread::sleep(Duration::from_secs(9) + second);
         live.signal(Signal::INT);
         assert_eq!(live.end().code(), Some(0), "{}", live.stderr());
-        let report = fs::read_to_string(&path).expect("a report");
-        let report: Value = serde_json::from_str(&report).expect("JSON");
+        let report = json_in(&path);
         (resident_bytes(&streamed), report)
     };
     // Something else on the machine may evict folios that lie idle.

@@ -5,6 +5,7 @@ use crate::support;
 use rustix::process::Signal;
 use serde_json::Value;
 
+use support::json::number;
 use support::leaks::{Guard, run_dir};
 use support::live::{
     Live, TestGroup, children, disk_directory, proc_bytes, rss_bytes, send, state, stop,
@@ -40,7 +41,7 @@ fn park_to(swap: &str, options: &[&str]) -> Strata {
 fn parked(options: &[&str]) -> Value {
     let done = park(options).finish();
     assert_eq!(done.code(), Some(0), "{}", done.stderr);
-    serde_json::from_str(&done.stdout).expect("JSON")
+    done.json()
 }
 
 fn wake(options: &[&str]) -> Finished {
@@ -53,16 +54,12 @@ fn wake(options: &[&str]) -> Finished {
 fn woken(options: &[&str]) -> Value {
     let done = wake(options);
     assert_eq!(done.code(), Some(0), "{}", done.stderr);
-    serde_json::from_str(done.stdout.lines().next().expect("a line")).expect("JSON")
+    done.json_lines().remove(0)
 }
 
 fn list() -> Vec<Value> {
-    let done = Strata::new(["ctl", "parked", "--format", "json"]).finish();
-    serde_json::from_str(&done.stdout).expect("JSON")
-}
-
-fn number(of: &Value, name: &str) -> u64 {
-    of[name].as_u64().unwrap_or_else(|| panic!("{name}: {of}"))
+    let told = Strata::new(["ctl", "parked", "--format", "json"]).finish();
+    told.json().as_array().expect("a list").clone()
 }
 
 fn kept_bytes(parked: &Value, reason: &str) -> u64 {
@@ -94,13 +91,13 @@ fn a_parked_program_leaves_memory_and_comes_back_with_all_that_it_held() {
     let mut touch = idler();
     let pid = touch.pid.to_string();
     let told = parked(&["--pid", &pid]);
-    assert!(number(&told, "resident_before_bytes") > 64 * MIB, "{told}");
-    assert!(number(&told, "resident_after_bytes") < 4 * MIB, "{told}");
-    assert!(number(&told, "net_freed_bytes") > 32 * MIB, "{told}");
+    assert!(number(&told["resident_before_bytes"]) > 64 * MIB, "{told}");
+    assert!(number(&told["resident_after_bytes"]) < 4 * MIB, "{told}");
+    assert!(number(&told["net_freed_bytes"]) > 32 * MIB, "{told}");
     assert!(rss_bytes(touch.pid) < 8 * MIB);
     assert_eq!(list()[0]["id"], pid.as_str());
     let back = woken(&[&pid]);
-    assert!(number(&back, "read_back_bytes") > 60 * MIB, "{back}");
+    assert!(number(&back["read_back_bytes"]) > 60 * MIB, "{back}");
     assert!(rss_bytes(touch.pid) > 60 * MIB);
     assert_whole(&mut touch);
     assert!(list().is_empty());
@@ -119,10 +116,10 @@ fn what_is_touched_of_a_parked_program_comes_back_and_the_rest_stays_away() {
     assert!(swapped_bytes(touch.pid) > 50 * MIB);
     // Parked twice: once more all goes, and what was noted first is known still.
     let again = parked(&["--pid", &pid]);
-    assert!(number(&again, "resident_after_bytes") < 4 * MIB, "{again}");
+    assert!(number(&again["resident_after_bytes"]) < 4 * MIB, "{again}");
     assert_eq!(list().len(), 1);
     let back = woken(&["--pid", &pid]);
-    assert!(number(&back, "read_back_bytes") > 60 * MIB, "{back}");
+    assert!(number(&back["read_back_bytes"]) > 60 * MIB, "{back}");
     // Woken twice: there is nobody.
     let twice = wake(&[&pid]);
     assert_eq!(twice.code(), Some(2), "{}", twice.stderr);
@@ -153,7 +150,7 @@ fn the_swap_stays_as_long_as_anything_is_parked_in_it() {
         another.stderr
     );
     let back = woken(&[&pids[0], "--limit", "16M"]);
-    let read = number(&back, "read_back_bytes");
+    let read = number(&back["read_back_bytes"]);
     assert!((8 * MIB..=16 * MIB).contains(&read), "{back}");
     assert_eq!(back["cut_short_by"], "the limit asked for");
     assert_eq!(swap_devices().len(), devices.len() + 1);
@@ -239,8 +236,8 @@ fn a_group_is_parked_with_what_its_processes_share() {
     touch.ask("fork 3");
     let path = group.path.to_str().expect("text");
     let told = parked(&["--cgroup", path]);
-    assert_eq!(number(&told, "nr_processes"), 4, "{told}");
-    assert!(number(&told, "resident_after_bytes") < 8 * MIB, "{told}");
+    assert_eq!(number(&told["nr_processes"]), 4, "{told}");
+    assert!(number(&told["resident_after_bytes"]) < 8 * MIB, "{told}");
     let forked = children(touch.pid);
     assert_eq!(forked.len(), 3);
     let id = told["id"].as_str().expect("an id");
@@ -257,7 +254,7 @@ fn what_a_tree_shares_and_is_no_group_stays_and_is_told() {
     touch.ask("fork 2");
     let pid = touch.pid.to_string();
     let told = parked(&["--tree", &pid]);
-    assert_eq!(number(&told, "nr_processes"), 3, "{told}");
+    assert_eq!(number(&told["nr_processes"]), 3, "{told}");
     assert!(kept_bytes(&told, "shared") > 60 * MIB, "{told}");
     woken(&[&pid]);
     touch.ask("reap");
@@ -273,7 +270,7 @@ fn locked_memory_stays_and_is_told() {
     let pid = touch.pid.to_string();
     let told = parked(&["--pid", &pid]);
     assert_eq!(kept_bytes(&told, "mlocked"), 8 * MIB, "{told}");
-    assert!(number(&told, "resident_after_bytes") < 12 * MIB, "{told}");
+    assert!(number(&told["resident_after_bytes"]) < 12 * MIB, "{told}");
     woken(&[&pid]);
     assert_whole(&mut touch);
 }
@@ -291,7 +288,7 @@ fn what_was_used_last_can_be_kept() {
     touch.ask("rest");
     let told = parked(&["--pid", &pid, "--keep", "4M"]);
     assert!(
-        (4 * MIB..8 * MIB).contains(&number(&told, "resident_after_bytes")),
+        (4 * MIB..8 * MIB).contains(&number(&told["resident_after_bytes"])),
         "{told}"
     );
     woken(&[&pid]);
@@ -311,7 +308,7 @@ fn a_program_that_works_again_by_itself_is_read_back_within_moments() {
     assert!(swapped_bytes(touch.pid) > 56 * MIB);
     touch.ask("readrange 4096 1024");
     let back = live.json();
-    assert!(number(&back, "read_back_bytes") > 40 * MIB, "{back}");
+    assert!(number(&back["read_back_bytes"]) > 40 * MIB, "{back}");
     assert_eq!(live.end().code(), Some(0), "{}", live.stderr());
     assert!(list().is_empty());
     assert_whole(&mut touch);
@@ -353,11 +350,10 @@ fn without_swap_files_go_and_the_rest_stays_and_is_told() {
     touch.ask(&format!("readrange {ALL}"));
     let pid = touch.pid.to_string();
     let options = ["park", "--format", "json", "--pid", &pid];
-    let done = Strata::new(options).finish();
-    let told: Value = serde_json::from_str(&done.stdout).expect("JSON");
-    assert!(number(&told, "resident_after_bytes") < 8 * MIB, "{told}");
+    let told = Strata::new(options).finish().json();
+    assert!(number(&told["resident_after_bytes"]) < 8 * MIB, "{told}");
     assert!(kept_bytes(&told, "no_swap") > 0, "{told}");
     let back = woken(&[&pid]);
-    assert!(number(&back, "asked_bytes") > 60 * MIB, "{back}");
+    assert!(number(&back["asked_bytes"]) > 60 * MIB, "{back}");
     touch.ask(&format!("readrange {ALL}"));
 }

@@ -5,6 +5,7 @@
 use crate::support;
 
 use serde_json::Value;
+use support::json::number_at;
 use support::leaks::Guard;
 use support::programs::program;
 use support::strata::Strata;
@@ -31,16 +32,11 @@ fn report_of_load(options: &[&str], load: &[&str]) -> Value {
     report
 }
 
-fn number(report: &Value, pointer: &str) -> u64 {
-    let found = report.pointer(pointer).and_then(Value::as_u64);
-    found.unwrap_or_else(|| panic!("no {pointer} in {report:#}"))
-}
-
 /// The policy takes pages one by one. Returns the report.
 fn evicts_by_itself(options: &[&str], policy: &str) -> Value {
     let report = report_of(&[&["--actuator", "pageout"], options].concat());
     assert_eq!(report["policy"], policy, "{report:#}");
-    let eviction = |name: &str| number(&report, &format!("/eviction/{name}"));
+    let eviction = |name: &str| number_at(&report, &format!("/eviction/{name}"));
     let nr_applied = eviction("nr_applied_pages");
     // The program wants 16 MiB more than it may have.
     assert!(nr_applied > 4000, "{report:#}");
@@ -62,19 +58,19 @@ fn evicts_by_itself(options: &[&str], policy: &str) -> Value {
         eviction("nr_refaulted_recent_pages") <= nr_back,
         "{report:#}"
     );
-    let budget_bytes = number(&report, "/usage/budget_bytes");
+    let budget_bytes = number_at(&report, "/usage/budget_bytes");
     assert!(
-        number(&report, "/usage/mean_bytes") <= budget_bytes,
+        number_at(&report, "/usage/mean_bytes") <= budget_bytes,
         "{report:#}"
     );
-    assert!(number(&report, "/walks/nr_walks") > 1, "{report:#}");
+    assert!(number_at(&report, "/walks/nr_walks") > 1, "{report:#}");
     assert!(report["hints"].is_null(), "nobody is told: {report:#}");
     // What the engine has is what was in memory at the last walk.
     let generations = report["generations"].as_array().expect("a list");
-    let bytes = |of: &Value| number(of, "/anon_bytes") + number(of, "/file_bytes");
+    let bytes = |of: &Value| number_at(of, "/anon_bytes") + number_at(of, "/file_bytes");
     let tracked_bytes: u64 = generations.iter().map(bytes).sum();
     assert!(tracked_bytes > budget_bytes / 2, "{report:#}");
-    let limit_bytes = number(&report, "/limit/peak_bytes");
+    let limit_bytes = number_at(&report, "/limit/peak_bytes");
     assert!(
         tracked_bytes <= limit_bytes + 512 * PAGE_BYTES,
         "{report:#}"
@@ -99,17 +95,8 @@ fn the_generations_run_a_program() {
 fn the_generations_of_another_kernel_run_a_program() {
     needs!("cap_bpf", "memory_cgroup", "process_madvise", "zram");
     let _guard = Guard::new();
-    let options = [
-        "--policy",
-        "mglru",
-        "--model",
-        "v6.1",
-        "--nr-gens",
-        "8",
-        "--nr-tiers",
-        "2",
-    ];
-    let report = evicts_by_itself(&options, "mglru:v6.1+nr_gens=8+nr_tiers=2");
+    let policy = "mglru:v6.1+nr_gens=8+nr_tiers=2";
+    let report = evicts_by_itself(&["--policy", policy], policy);
     assert!((2..=8).contains(&nr_generations(&report)), "{report:#}");
 }
 
@@ -151,12 +138,12 @@ fn a_run_under_the_two_lists_holds_its_budget_where_the_kernel_helps() {
     needs!("cap_bpf", "memory_cgroup", "process_madvise", "zram");
     let _guard = Guard::new();
     let report = report_of(&["--policy", "two-list"]);
-    let budget_bytes = number(&report, "/usage/budget_bytes");
+    let budget_bytes = number_at(&report, "/usage/budget_bytes");
     assert!(
-        number(&report, "/usage/mean_bytes") <= budget_bytes,
+        number_at(&report, "/usage/mean_bytes") <= budget_bytes,
         "{report:#}"
     );
-    let eviction = |name: &str| number(&report, &format!("/eviction/{name}"));
+    let eviction = |name: &str| number_at(&report, &format!("/eviction/{name}"));
     let nr_gone = eviction("nr_applied_pages") + eviction("nr_kernel_chosen_pages");
     if nr_gone <= 1000 && eviction("left_to_programs_ms") > 1000 {
         skip!("others want the processors as well, so walks that notice what went are rare");

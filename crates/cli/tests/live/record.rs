@@ -10,6 +10,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::Value;
 use strata_linux::access::census::Census;
+use support::json::number;
 use support::leaks::Guard;
 use support::live::{Live, TestGroup, wait_until};
 use support::programs::{Touch, program};
@@ -36,19 +37,13 @@ fn has_begun(file: &Path) -> bool {
 /// What `strata trace info` says of a recording.
 #[track_caller]
 fn info(file: &Path, more: &[&str]) -> Value {
-    let said = Strata::new(["trace", "info", "--format", "json"])
+    let answer = Strata::new(["trace", "info", "--format", "json"])
         .arg(file)
         .args(more)
         .finish()
-        .expect_success();
-    let answer: Value = serde_json::from_str(&said.stdout).expect("JSON");
+        .expect_success()
+        .json();
     answer["traces"][0].clone()
-}
-
-fn number(value: &Value) -> u64 {
-    value
-        .as_u64()
-        .unwrap_or_else(|| panic!("{value} is no number"))
 }
 
 /// All accesses, as CSV fields: time, page, op.
@@ -313,14 +308,14 @@ fn known(folder: &Path, pattern: &str) -> (PathBuf, PathBuf, Finished) {
 }
 
 fn refaults(file: &Path, more: &[&str]) -> Vec<u64> {
-    let said = Strata::new([
+    let answer = Strata::new([
         "sim", "--policy", "lru", "--memory", "16M,24M", "--format", "json",
     ])
     .args(more)
     .arg(file)
     .finish()
-    .expect_success();
-    let answer: Value = serde_json::from_str(&said.stdout).expect("JSON");
+    .expect_success()
+    .json();
     let runs = answer["runs"].as_array().expect("runs");
     runs.iter().map(|run| number(&run["refaults"])).collect()
 }

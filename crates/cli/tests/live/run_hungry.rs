@@ -6,7 +6,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use rustix::process::Signal;
-use serde_json::Value;
+use support::json::json_in;
 use support::leaks::Guard;
 use support::live::{Live, TestGroup, disk_directory, major_faults, swap_devices, wait_until};
 use support::programs::{Touch, program};
@@ -49,8 +49,7 @@ fn a_budget_below_what_is_locked_is_told_and_does_not_thrash() {
             1,
             "once; the JSON has it as well"
         );
-        let report = std::fs::read_to_string(file.path()).expect("a report");
-        let report: Value = serde_json::from_str(&report).expect("JSON");
+        let report = json_in(file.path());
         // The last half second of it at four attempts a second, and a second before that.
         let tried = report["eviction"]["nr_tried_pages"].as_u64();
         assert!(tried < Some(200_000), "{actuator}: {report:#}");

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use serde_json::Value;
+use support::json::json_in;
 use support::leaks::Guard;
 use support::live::{disk_directory, memory_mount};
 use support::programs::program;
@@ -208,8 +208,7 @@ fn without_bpf_auto_falls_back_to_smaps_says_so_and_holds_the_budget() {
     let run = run_words(&words, &orders).expect("setpriv");
     assert_eq!(run.code(), Some(7), "{}", run.stderr);
     assert!(run.stdout.ends_with("ok 0\n"), "{}", run.stdout);
-    let report = fs::read_to_string(report).expect("a report");
-    let report: Value = serde_json::from_str(&report).expect("JSON");
+    let report = json_in(report);
     assert_eq!(report["access"]["name"], "smaps", "{report:#}");
     let blind = report["access"]["blind_spots"].to_string();
     assert!(blind.contains("CAP_BPF"), "why: {blind}");

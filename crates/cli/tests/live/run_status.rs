@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::Value;
+use support::json::json_in;
 use support::leaks::Guard;
 use support::live::{Live, memory_mount, swap_devices, try_thrice, wait_until};
 use support::programs::program;
@@ -170,18 +171,17 @@ fn run_many(limits: &str, run_dir: &Path) -> (String, Value) {
     let socket = run_dir.join(child.id().to_string()).join("control.sock");
     wait_until("the control socket", || socket.exists());
     wait_until("an answer about many processes", || {
-        let said = Strata::new(["ctl", "--format", "json", "status"])
+        let status = Strata::new(["ctl", "--format", "json", "status"])
             .env("STRATA_RUN_DIR", run_dir)
             .finish()
-            .expect_success();
-        let status: Value = serde_json::from_str(&said.stdout).expect("JSON");
+            .expect_success()
+            .json();
         status["nr_processes"].as_u64() > Some(100)
     });
     let run = finish(child, b"", Duration::from_secs(60) * patience()).expect_success();
     let told = run.json_lines().pop().expect("what the program says");
     assert_eq!(told["failed"], 0, "{}", run.stdout);
-    let report = fs::read_to_string(file.path()).expect("report");
-    (run.stdout, serde_json::from_str(&report).expect("JSON"))
+    (run.stdout, json_in(file.path()))
 }
 
 #[test]

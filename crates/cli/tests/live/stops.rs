@@ -76,11 +76,11 @@ fn a_program_stopped_and_continued_alone_is_answered_for_and_its_end_reported() 
     let run = Strata::new(["run", "--memory", "64M", "--quiet"]);
     let (mut live, pid) = start_signals(run.env("STRATA_RUN_DIR", run_dir.path()));
     stop_and_continue(&mut live, pid, || {
-        let said = Strata::new(["ctl", "--format", "json", "status"])
+        let status = Strata::new(["ctl", "--format", "json", "status"])
             .env("STRATA_RUN_DIR", run_dir.path())
             .finish()
-            .expect_success();
-        let status: Value = serde_json::from_str(&said.stdout).expect("JSON");
+            .expect_success()
+            .json();
         assert_eq!(status["pid"], pid);
     });
 }

@@ -6,6 +6,7 @@ use std::fs;
 use std::process::Command;
 
 use serde_json::Value;
+use support::json::number;
 use support::leaks::Guard;
 use support::live::{Live, TestGroup};
 use support::programs::program;
@@ -51,15 +52,13 @@ impl Family {
         let run = run.arg(self.live.pid().to_string());
         let run = run.args(["--interval", "200ms", "--window", "1s"]);
         let run = run.args(["--for", &format!("{seconds}s")]);
-        let run = run.finish().expect_success();
-        let report = serde_json::from_str(&run.stdout);
-        report.unwrap_or_else(|e| panic!("{e}: {}", run.stdout))
+        run.finish().expect_success().json()
     }
 
     /// Anonymous memory is told within 2 % of the sum of what the kernel says is each process's part of it.
     fn assert_adds_up(&self) -> Value {
         let report = self.wss();
-        let told = bytes(&report["anon_bytes"]);
+        let told = number(&report["anon_bytes"]);
         let counted = self.rollup_bytes("Pss_Anon:") + self.rollup_bytes("Pss_Shmem:");
         assert!(
             told.abs_diff(counted) * 50 <= counted,
@@ -67,7 +66,7 @@ impl Family {
             told / MIB,
             counted / MIB
         );
-        let all = bytes(&report["resident_bytes"]);
+        let all = number(&report["resident_bytes"]);
         let counted = self.rollup_bytes("Pss:");
         assert!(
             counted * 98 <= all * 100 && all * 98 <= (counted + OTHERS_FILES_BYTES) * 100,
@@ -87,12 +86,6 @@ fn rollup_bytes(pid: i32, field: &str) -> u64 {
     kib.parse::<u64>().expect("a number") << 10
 }
 
-fn bytes(value: &Value) -> u64 {
-    value
-        .as_u64()
-        .unwrap_or_else(|| panic!("no bytes: {value}"))
-}
-
 #[test]
 fn what_small_forked_processes_share_adds_up_and_is_seen_page_by_page() {
     needs!("cap_bpf");
@@ -100,8 +93,8 @@ fn what_small_forked_processes_share_adds_up_and_is_seen_page_by_page() {
     let args = ["--size", "24M", "--children", "5", "--own", "2M"];
     let family = Family::prefork(&[&args[..], &["--hot", "4M", "--object", "4M"]].concat());
     let report = family.assert_adds_up();
-    assert_eq!(bytes(&report["unknown_bytes"]), 0, "{report:#}");
-    let used = bytes(&report["windows"][0]["anon_bytes"]);
+    assert_eq!(number(&report["unknown_bytes"]), 0, "{report:#}");
+    let used = number(&report["windows"][0]["anon_bytes"]);
     assert!((4 * MIB..6 * MIB).contains(&used), "{used}: {report:#}");
 }
 
@@ -114,15 +107,15 @@ fn what_large_forked_processes_share_adds_up_and_does_not_look_used_for_ever() {
     let report = family.assert_adds_up();
     // What several map can't be cleared in spaces so large; what each wrote can.
     let shared = 248 * MIB;
-    let unknown = bytes(&report["unknown_bytes"]);
+    let unknown = number(&report["unknown_bytes"]);
     assert!(
         (shared * 98 / 100..shared + 20 * MIB).contains(&unknown),
         "{unknown}: {report:#}"
     );
-    let used = bytes(&report["windows"][0]["anon_bytes"]);
+    let used = number(&report["windows"][0]["anon_bytes"]);
     assert!(used < 2 * MIB, "{used}: {report:#}");
     // It is not tried at every walk.
-    let resting = bytes(&report["cost"]["nr_resting_pages"]);
+    let resting = number(&report["cost"]["nr_resting_pages"]);
     assert!(resting > 0, "{report:#}");
 }
 
@@ -145,7 +138,7 @@ fn what_a_python_and_its_workers_share_adds_up() {
 /// A server written in Python that loads 100 MiB, writes 16 MiB of a private mapping of a file, and then forks.
 const PYTHON: &str = "
 import ctypes, json, mmap, os, tempfile, time
-data = [bytes(1000) + bytes([i % 256]) for i in range(100000)]
+data = [number(1000) + number([i % 256]) for i in range(100000)]
 file = tempfile.TemporaryFile()
 file.truncate(16 << 20)
 private = mmap.mmap(file.fileno(), 16 << 20, flags=mmap.MAP_PRIVATE)
@@ -180,8 +173,7 @@ fn a_group_holds_no_more_than_it_is_charged_for_and_what_it_shares() {
     command.arg(&groups[1].path);
     let _family = Family::start(command);
     let run = Strata::new(["idle", "--age", "1s", "--format", "json"]);
-    let run = run.finish().expect_success();
-    let report: Value = serde_json::from_str(&run.stdout).expect("JSON");
+    let report = run.finish().expect_success().json();
     let of = |group: &TestGroup| {
         let name = group.path.file_name().expect("a name").to_string_lossy();
         let told = report["groups"].as_array().expect("a list").iter();
@@ -194,7 +186,7 @@ fn a_group_holds_no_more_than_it_is_charged_for_and_what_it_shares() {
     for group in &groups {
         let told = of(group);
         let [resident, shared_bytes, charged] =
-            ["resident_bytes", "shared_bytes", "charged_bytes"].map(|key| bytes(&told[key]));
+            ["resident_bytes", "shared_bytes", "charged_bytes"].map(|key| number(&told[key]));
         assert!(
             resident <= charged + shared_bytes + OTHERS_FILES_BYTES,
             "{told:#}"
@@ -204,7 +196,8 @@ fn a_group_holds_no_more_than_it_is_charged_for_and_what_it_shares() {
             "{told:#}"
         );
     }
-    let [first, second] = [&groups[0], &groups[1]].map(|group| bytes(&of(group)["resident_bytes"]));
+    let [first, second] =
+        [&groups[0], &groups[1]].map(|group| number(&of(group)["resident_bytes"]));
     let expected = [(96 + 16) * MIB, (88 + 3 * 8 + 16) * MIB];
     for (told, expected) in [first, second].into_iter().zip(expected) {
         assert!(
@@ -212,10 +205,10 @@ fn a_group_holds_no_more_than_it_is_charged_for_and_what_it_shares() {
             "{told} of {expected}: {report:#}"
         );
     }
-    let everybody = bytes(&report["resident_bytes"]);
+    let everybody = number(&report["resident_bytes"]);
     let groups = report["groups"].as_array().expect("a list").iter();
     let [resident, shared] = ["resident_bytes", "shared_bytes"]
-        .map(|key| groups.clone().map(|group| bytes(&group[key])).sum::<u64>());
+        .map(|key| groups.clone().map(|group| number(&group[key])).sum::<u64>());
     assert!(
         everybody <= resident && everybody + shared >= resident,
         "{report:#}"

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use rustix::process::Signal;
 use serde_json::Value;
+use support::json::{json_in, number};
 use support::leaks::Guard;
 use support::live::{Live, TestGroup, memory_mount, proc_bytes, swap_devices, wait_until};
 use support::programs::{Touch, program};
@@ -67,8 +68,7 @@ impl Holder {
     }
 
     fn status_of(&self, pid: i32) -> Value {
-        let said = self.ask_status(pid).expect_success();
-        serde_json::from_str(&said.stdout).unwrap_or_else(|e| panic!("{e}: {}", said.stdout))
+        self.ask_status(pid).expect_success().json()
     }
 
     /// What a run says of itself after it has looked again.
@@ -89,12 +89,6 @@ impl Holder {
     }
 }
 
-fn bytes(value: &Value) -> u64 {
-    value
-        .as_u64()
-        .unwrap_or_else(|| panic!("{value} is no number of bytes"))
-}
-
 #[test]
 fn a_run_is_charged_for_its_own_pages_in_swap_not_for_those_of_another() {
     needs!("memory_cgroup", "zram", "page_walk");
@@ -111,14 +105,14 @@ fn a_run_is_charged_for_its_own_pages_in_swap_not_for_those_of_another() {
     });
     let saved = holder.next_saved(holder.live.pid());
     assert!(
-        bytes(&saved["zram_bytes"]) <= bytes(&saved["evicted_bytes"]) + MIB
-            && bytes(&saved["zram_bytes"]) < 8 * MIB,
+        number(&saved["zram_bytes"]) <= number(&saved["evicted_bytes"]) + MIB
+            && number(&saved["zram_bytes"]) < 8 * MIB,
         "{saved} of a device that takes {}",
         holder.device_bytes(2)
     );
     let saved = holder.next_saved(other.pid());
-    assert!(bytes(&saved["evicted_bytes"]) > 64 * MIB, "{saved}");
-    assert!(bytes(&saved["zram_bytes"]) > 16 * MIB, "{saved}");
+    assert!(number(&saved["evicted_bytes"]) > 64 * MIB, "{saved}");
+    assert!(number(&saved["zram_bytes"]) > 16 * MIB, "{saved}");
     other.signal(Signal::TERM);
     assert_eq!(other.end().code(), Some(143), "{}", other.stderr());
     holder.end();
@@ -140,8 +134,7 @@ fn manage_for_a_while(holder: &Holder, group: &TestGroup, options: &[&str]) -> (
     wait_until("the budget to be kept", || group.usage_bytes() <= 48 * MIB);
     live.signal(Signal::INT);
     assert_eq!(live.end().code(), Some(0), "{}", live.stderr());
-    let text = fs::read_to_string(report).expect("a report");
-    let report: Value = serde_json::from_str(&text).expect("JSON");
+    let report = json_in(report);
     (report["let_go"].clone(), live.stderr())
 }
 
@@ -158,7 +151,7 @@ fn who_is_let_go_is_told_what_is_in_swap_and_gets_it_back_as_far_as_it_fits() {
     let in_swap = || proc_bytes(&status, "VmSwap").expect("a process");
 
     let (let_go, said) = manage_for_a_while(&holder, &group, &[]);
-    assert!(bytes(&let_go["swapped_bytes"]) > 32 * MIB, "{let_go}");
+    assert!(number(&let_go["swapped_bytes"]) > 32 * MIB, "{let_go}");
     assert!(let_go["brought_back_bytes"].is_null(), "{let_go}");
     assert!(in_swap() > 32 * MIB, "nobody reads it back");
     assert!(said.contains("in swap (--bring-back"), "{said}");
@@ -172,7 +165,7 @@ fn who_is_let_go_is_told_what_is_in_swap_and_gets_it_back_as_far_as_it_fits() {
     let limit = group.path.join(limit);
     fs::write(&limit, (64 * MIB).to_string()).expect("a limit");
     let (let_go, said) = manage_for_a_while(&holder, &group, &["--bring-back"]);
-    let brought_back = bytes(&let_go["brought_back_bytes"]);
+    let brought_back = number(&let_go["brought_back_bytes"]);
     assert!(brought_back >= 8 * MIB, "{let_go} {said}");
     let usage_bytes = group.usage_bytes();
     assert!(usage_bytes <= 64 * MIB, "{usage_bytes} {let_go} {said}");
@@ -180,9 +173,9 @@ fn who_is_let_go_is_told_what_is_in_swap_and_gets_it_back_as_far_as_it_fits() {
 
     fs::write(&limit, if is_v1 { "-1" } else { "max" }).expect("no limit");
     let (let_go, said) = manage_for_a_while(&holder, &group, &["--bring-back"]);
-    assert!(bytes(&let_go["brought_back_bytes"]) > 32 * MIB, "{let_go}");
+    assert!(number(&let_go["brought_back_bytes"]) > 32 * MIB, "{let_go}");
     assert!(in_swap() < MIB, "{} in swap: {said}", in_swap());
-    assert!(bytes(&let_go["swapped_bytes"]) < 4 * MIB, "{let_go}");
+    assert!(number(&let_go["swapped_bytes"]) < 4 * MIB, "{let_go}");
     assert!(said.contains("read back in"), "{said}");
     assert_eq!(touch.ask("verify 0 24576"), "0", "pages that are wrong");
     drop(touch);

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rustix::process::Signal;
 use serde_json::Value;
 use strata_linux::access::census::Census;
+use support::json::number;
 use support::leaks::Guard;
 use support::live::{TestGroup, children, memory_mount, rss_bytes, send, wait_until};
 use support::programs::{Touch, target_dir};
@@ -23,18 +24,12 @@ fn interval_ms() -> u64 {
 }
 
 fn once(args: &[&str]) -> Value {
-    let run = Strata::new(["top", "--once", "--format", "json", "--interval"])
+    Strata::new(["top", "--once", "--format", "json", "--interval"])
         .arg(format!("{}ms", interval_ms()))
         .args(args)
         .finish()
-        .expect_success();
-    serde_json::from_str(&run.stdout).unwrap_or_else(|e| panic!("{e}: {}", run.stdout))
-}
-
-fn bytes(value: &Value) -> u64 {
-    value
-        .as_u64()
-        .unwrap_or_else(|| panic!("{value} is no number of bytes"))
+        .expect_success()
+        .json()
 }
 
 fn touch_64_mib() -> Touch {
@@ -55,7 +50,7 @@ fn bars_add_up_to_what_is_resident_and_the_largest_mapping_is_the_region() {
     let bars = target["ages"]["bars"].as_array().expect("bars");
     let sum: u64 = bars
         .iter()
-        .map(|bar| bytes(&bar["anon_bytes"]) + bytes(&bar["file_bytes"]))
+        .map(|bar| number(&bar["anon_bytes"]) + number(&bar["file_bytes"]))
         .sum();
     let resident = rss_bytes(touch.pid);
     assert!(
@@ -63,7 +58,7 @@ fn bars_add_up_to_what_is_resident_and_the_largest_mapping_is_the_region() {
         "{sum} of {resident}: {seen}"
     );
     let largest = &target["ages"]["mappings"][0];
-    let region = bytes(&largest["resident"]["anon_bytes"]);
+    let region = number(&largest["resident"]["anon_bytes"]);
     assert_eq!(largest["class"], "anon");
     assert!((64 * MIB..66 * MIB).contains(&region), "{largest}");
 }
@@ -103,12 +98,12 @@ fn everybody_is_walked_without_being_asked_for_and_a_group_has_the_ages_of_those
     assert_eq!(target["is_watched"], false, "{target:#}");
     // It sleeps: all but what it needed to say that it is done.
     assert!(
-        bytes(&target["ages"]["idle_bytes"]) >= 60 * MIB,
+        number(&target["ages"]["idle_bytes"]) >= 60 * MIB,
         "{target:#}"
     );
     let resident = rss_bytes(touch.pid);
     assert!(
-        bytes(&target["ages"]["idle_bytes"]) <= resident,
+        number(&target["ages"]["idle_bytes"]) <= resident,
         "{target:#}"
     );
     assert_eq!(seen["source"], "bpf");
@@ -134,18 +129,18 @@ fn the_whole_machine_and_each_cgroup_are_told_by_kind_without_a_walk() {
         .iter()
         .find(|target| target["kind"] == "cgroup" && target["name"] != "/" && of_group(target));
     let target = target.unwrap_or_else(|| panic!("no {}: {seen:#}", group.path.display()));
-    assert!(bytes(&target["file_bytes"]) >= 31 * MIB, "{target:#}");
+    assert!(number(&target["file_bytes"]) >= 31 * MIB, "{target:#}");
     for part in ["mapped_bytes", "shmem_bytes", "dirty_bytes"] {
         assert!(
-            bytes(&target[part]) <= bytes(&target["file_bytes"]),
+            number(&target[part]) <= number(&target["file_bytes"]),
             "{part}: {target:#}"
         );
     }
     let host = &seen["host"];
-    assert!(bytes(&host["anon_bytes"]) >= 64 * MIB, "{host}");
-    assert!(bytes(&host["file_bytes"]) >= 31 * MIB, "{host}");
+    assert!(number(&host["anon_bytes"]) >= 64 * MIB, "{host}");
+    assert!(number(&host["file_bytes"]) >= 31 * MIB, "{host}");
     assert!(
-        bytes(&host["total_bytes"]) >= bytes(&host["available_bytes"]),
+        number(&host["total_bytes"]) >= number(&host["available_bytes"]),
         "{host}"
     );
     assert_eq!(seen["source"], Value::Null, "nobody is walked");
@@ -184,13 +179,13 @@ fn a_cgroup_that_is_watched_tells_its_page_cache_by_file() {
     let row = row.unwrap_or_else(|| panic!("no {}: {files:#}", path.display()));
     // The census may have looked at a part of memory only.
     assert!(
-        (16 * MIB..=192 * MIB).contains(&bytes(&row["cached_bytes"])),
+        (16 * MIB..=192 * MIB).contains(&number(&row["cached_bytes"])),
         "{row}"
     );
     assert_eq!(row["is_open"], false, "{row}");
     let cache = &seen["targets"][0]["cache"];
     assert!(
-        (16 * MIB..=192 * MIB).contains(&bytes(&cache["cached_bytes"])),
+        (16 * MIB..=192 * MIB).contains(&number(&cache["cached_bytes"])),
         "{cache}"
     );
 }
@@ -223,7 +218,7 @@ fn programs_that_share_a_group_are_listed_and_watched_one_by_one() {
     };
     let of_large = named(&large);
     assert_eq!(of_large["nr_processes"], 2, "with its child: {of_large}");
-    assert!(bytes(&of_large["resident_bytes"]) > 64 * MIB, "{of_large}");
+    assert!(number(&of_large["resident_bytes"]) > 64 * MIB, "{of_large}");
     let command = of_large["who"]["command"].as_str().expect("a command line");
     assert!(command.ends_with("touch --size 64M"), "{command}");
     assert_eq!(of_large["who"]["user"], "root", "{of_large}");
@@ -249,13 +244,11 @@ fn programs_that_share_a_group_are_listed_and_watched_one_by_one() {
     }
 
     let age = format!("{}ms", 2 * interval_ms());
-    let run = Strata::new([
-        "plan", "--all", "--format", "json", "--age", &age, "--under",
-    ])
-    .arg(&group.path)
-    .finish()
-    .expect_success();
-    let ranking: Value = serde_json::from_str(&run.stdout).expect("JSON");
+    let run = Strata::new(["idle", "--format", "json", "--age", &age, "--under"])
+        .arg(&group.path)
+        .finish()
+        .expect_success();
+    let ranking = run.json();
     let programs = ranking["groups"][0]["programs"]
         .as_array()
         .expect("programs");
@@ -268,7 +261,7 @@ fn programs_that_share_a_group_are_listed_and_watched_one_by_one() {
         [i64::from(large.pid), i64::from(small.pid)],
         "{ranking}"
     );
-    assert!(bytes(&programs[0]["idle_bytes"]) > 60 * MIB, "{ranking}");
+    assert!(number(&programs[0]["idle_bytes"]) > 60 * MIB, "{ranking}");
 
     // Two that are watched: few mappings of each, and what was idle for as long as that.
     let run = Strata::new(["top", "--once", "--interval", &age, "--pid"])
@@ -306,7 +299,7 @@ fn what_is_idle_is_known_after_a_short_watch_too() {
     let ages = &seen["targets"][0]["ages"];
     assert_eq!(ages["idle_after_ms"], 4 * interval_ms(), "{ages}");
     assert!(
-        bytes(&ages["idle_bytes"]) >= 63 * MIB,
+        number(&ages["idle_bytes"]) >= 63 * MIB,
         "{}",
         ages["idle_bytes"]
     );

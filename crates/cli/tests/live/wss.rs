@@ -7,6 +7,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use serde_json::Value;
+use support::json::number;
 use support::leaks::Guard;
 use support::live::{TestGroup, has_generations, rss_bytes, wait_until};
 use support::programs::{Touch, program, target_dir};
@@ -29,15 +30,7 @@ fn arg_s(seconds: f64) -> String {
 
 fn wss(args: &[&str]) -> Value {
     let run = Strata::new(["wss", "--format", "json"]).args(args);
-    let run = run.finish().expect_success();
-    let report = serde_json::from_str(&run.stdout);
-    report.unwrap_or_else(|e| panic!("{e}: {}", run.stdout))
-}
-
-fn bytes(value: &Value) -> u64 {
-    value
-        .as_u64()
-        .unwrap_or_else(|| panic!("no bytes: {value}"))
+    run.finish().expect_success().json()
 }
 
 #[test]
@@ -58,14 +51,14 @@ fn what_forked_processes_share_counts_once_and_what_one_of_them_wrote_twice() {
         "--for",
         &arg_s(2.0 * seconds),
     ]);
-    let resident = bytes(&report["anon_bytes"]);
+    let resident = number(&report["anon_bytes"]);
     let expected = (64 + 16) * MIB;
     // Each process has stacks and written data of its own.
     assert!(
         (expected..expected + 4 * MIB).contains(&resident),
         "{resident} of {expected}: {report:#}"
     );
-    assert_eq!(bytes(&report["unknown_bytes"]), 0, "{report:#}");
+    assert_eq!(number(&report["unknown_bytes"]), 0, "{report:#}");
 }
 
 /// Watches a program that runs in `mode` and holds every window against what it says it did. `Some` says
@@ -115,8 +108,8 @@ fn beyond_2_percent(mode: &str, backing: &str) -> Result<Option<String>, String>
     let region = region
         .next()
         .unwrap_or_else(|| panic!("no {name:?}: {report}"));
-    for (number, window_s) in [short_s, long_s].into_iter().enumerate() {
-        let told = bytes(&region["windows"][number]["accessed_bytes"]);
+    for (at, window_s) in [short_s, long_s].into_iter().enumerate() {
+        let told = number(&region["windows"][at]["accessed_bytes"]);
         // The last walk was at most so long before; what is used at the edges of a window may be on
         // either side.
         let edge_s = slow(0.11);
@@ -133,7 +126,7 @@ fn beyond_2_percent(mode: &str, backing: &str) -> Result<Option<String>, String>
         // Where the kernel keeps generations, pages of files of a program too large to be cleared at once are unknown.
         let is_bound_only = has_generations() && report["cost"]["nr_left_pieces"] != 0;
         let unknown = match is_bound_only {
-            true => bytes(&region["unknown_bytes"]),
+            true => number(&region["unknown_bytes"]),
             false => 0,
         };
         if (told + unknown) * 100 < least * 98 || told * 100 > most * 102 + OTHER_BYTES * 100 {
@@ -221,8 +214,8 @@ fn what_is_not_touched_is_idle_for_as_long_as_it_was_watched() {
         touch.ask("readrange 0 4096");
         watch.join().expect("no panic")
     });
-    let report: Value = serde_json::from_str(&report.stdout).expect("JSON");
-    let resident = bytes(&report["resident_bytes"]);
+    let report = report.json();
+    let resident = number(&report["resident_bytes"]);
     assert!(
         resident.abs_diff(rss_bytes(touch.pid)) <= resident / 50,
         "{report}"
@@ -230,7 +223,7 @@ fn what_is_not_touched_is_idle_for_as_long_as_it_was_watched() {
     let idle = |at_least_s: u64| {
         let bounds = report["idle"].as_array().expect("a list").iter();
         let mut found = bounds.filter(|bound| bound["at_least_seconds"] == at_least_s);
-        found.next().map(|bound| bytes(&bound["bytes"]))
+        found.next().map(|bound| number(&bound["bytes"]))
     };
     let is_about = |bytes: u64, mib: u64| bytes.abs_diff(mib * MIB) <= 2 * MIB;
     assert!(idle(1).is_some_and(|bytes| is_about(bytes, 64)), "{report}");
@@ -238,8 +231,11 @@ fn what_is_not_touched_is_idle_for_as_long_as_it_was_watched() {
     // Nobody can know after five seconds.
     assert_eq!(idle(8), None, "{report}");
     let mappings = report["mappings"].as_array().expect("a list");
-    assert!(bytes(&mappings[0]["resident_bytes"]) >= 64 * MIB && mappings[0]["class"] == "anon");
-    let sum: u64 = mappings.iter().map(|of| bytes(&of["resident_bytes"])).sum();
+    assert!(number(&mappings[0]["resident_bytes"]) >= 64 * MIB && mappings[0]["class"] == "anon");
+    let sum: u64 = mappings
+        .iter()
+        .map(|of| number(&of["resident_bytes"]))
+        .sum();
     assert_eq!(sum, resident);
 }
 
@@ -285,14 +281,14 @@ fn page_cache_of_a_cgroup_is_told_by_when_it_was_read() {
         .unwrap_or_else(|| panic!("no window: {report:#}"));
     // A machine of which only a part is looked at is told by estimates.
     if cache["sampled_share"] == 1.0 {
-        assert_near("read", bytes(&told["read_bytes"]), 32 * MIB);
-        assert_near("not read", bytes(&told["idle_bytes"]), 32 * MIB);
+        assert_near("read", number(&told["read_bytes"]), 32 * MIB);
+        assert_near("not read", number(&told["idle_bytes"]), 32 * MIB);
     }
-    assert!(bytes(&cache["charged_bytes"]) >= 60 * MIB, "{report:#}");
+    assert!(number(&cache["charged_bytes"]) >= 60 * MIB, "{report:#}");
     let of_window = report["windows"][0]["cache_bytes"].as_u64();
     assert_eq!(
         of_window,
-        Some(bytes(&windows[0]["read_bytes"])),
+        Some(number(&windows[0]["read_bytes"])),
         "{report:#}"
     );
 }
@@ -311,7 +307,7 @@ fn a_tree_is_watched_with_its_children() {
     let parent = std::fs::read_to_string(format!("/proc/{}/stat", touch.pid)).expect("stat");
     let parent = parent.split(' ').nth(3).expect("parent").to_owned();
     let watch =
-        |target: &str| bytes(&wss(&[target, &parent, "--window", "100ms"])["resident_bytes"]);
+        |target: &str| number(&wss(&[target, &parent, "--window", "100ms"])["resident_bytes"]);
     assert!(watch("--tree") >= 32 * MIB);
     assert!(watch("--pid") < 16 * MIB);
 }

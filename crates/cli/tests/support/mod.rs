@@ -2,7 +2,7 @@
 //!
 //! **Owns** [`strata`] (running the binary with a time limit), [`programs`] (the C workloads, built
 //! on demand), [`skip!`](crate::skip) and [`needs!`](crate::needs) (a test that can't run here says
-//! why), [`live`] (a `strata` in the background, cgroups of a test), [`working_set`] (a program that knows its working set), [`helper`] (threads beside a test), [`room`] (mount namespaces), [`direct`] (reads past page cache), [`control_trace`] (what holds of every trace of the loop), and [`leaks::Guard`] (nothing is left behind, and one live test at a time).
+//! why), [`live`] (a `strata` in the background, cgroups of a test), [`working_set`] (a program that knows its working set), [`helper`] (threads beside a test), [`json`] (numbers of what is printed), [`room`] (mount namespaces), [`direct`] (reads past page cache), [`control_trace`] (what holds of every trace of the loop), and [`leaks::Guard`] (nothing is left behind, and one live test at a time).
 //! **Does not own** any test.
 //!
 //! A live test begins like this:
@@ -31,6 +31,7 @@
 pub(crate) mod control_trace;
 pub(crate) mod direct;
 pub(crate) mod helper;
+pub(crate) mod json;
 pub(crate) mod leaks;
 pub(crate) mod live;
 pub(crate) mod programs;

@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use super::json::parsed;
+
 /// The path of the tested binary.
 pub(crate) fn binary() -> &'static str {
     env!("CARGO_BIN_EXE_strata")
@@ -145,6 +147,12 @@ impl Finished {
             self.stderr
         );
         self
+    }
+
+    /// The one object that is all of stdout.
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        parsed(&self.stdout)
     }
 
     /// The objects among the lines of stdout that are JSON.

@@ -1,8 +1,9 @@
-//! `strata plan --all` on live groups: who could give memory back.
+//! `strata idle` on live groups: who could give memory back.
 
 use crate::support;
 
 use serde_json::Value;
+use support::json::number;
 use support::leaks::Guard;
 use support::live::TestGroup;
 use support::programs::Touch;
@@ -12,25 +13,20 @@ const MIB: u64 = 1 << 20;
 
 fn ranking(under: &TestGroup) -> Value {
     let age = format!("{}ms", 800 * patience());
-    let said = Strata::new(["plan", "--all", "--format", "json", "--age"])
+    Strata::new(["idle", "--format", "json", "--age"])
         .arg(age)
         .arg("--under")
         .arg(&under.path)
         .finish()
-        .expect_success();
-    serde_json::from_str(&said.stdout).expect("JSON")
-}
-
-fn number(group: &Value, field: &str) -> u64 {
-    let value = group[field].as_u64();
-    value.unwrap_or_else(|| panic!("{field}: {group}"))
+        .expect_success()
+        .json()
 }
 
 #[test]
 fn the_group_that_lies_idle_stands_above_the_one_that_works() {
     needs!("cap_bpf", "memory_cgroup");
     let _guard = Guard::new();
-    let both = TestGroup::new("plan");
+    let both = TestGroup::new("idle");
     let [busy, idle] = ["busy", "idle"].map(|name| both.below(name));
     let mut working = Touch::start(["--size", "64M"]);
     busy.take(working.pid);
@@ -43,7 +39,7 @@ fn the_group_that_lies_idle_stands_above_the_one_that_works() {
 
     let ranking = ranking(&both);
     assert!(
-        number(&ranking, "watched_ms") >= number(&ranking, "age_ms"),
+        number(&ranking["watched_ms"]) >= number(&ranking["age_ms"]),
         "{ranking}"
     );
     let groups = ranking["groups"].as_array().expect("groups");
@@ -54,20 +50,20 @@ fn the_group_that_lies_idle_stands_above_the_one_that_works() {
         "{ranking}"
     );
     for (group, expected) in groups.iter().zip([32 * MIB, 16 * MIB]) {
-        let given = number(group, "idle_bytes");
+        let given = number(&group["idle_bytes"]);
         // What the program itself has beside its region is some MiB.
         assert!(
             (expected * 98 / 100..expected + 6 * MIB).contains(&given),
             "{given} of {expected}: {ranking}"
         );
-        assert!(number(group, "resident_bytes") >= given, "{ranking}");
-        assert_eq!(number(group, "nr_processes"), 1, "{ranking}");
+        assert!(number(&group["resident_bytes"]) >= given, "{ranking}");
+        assert_eq!(number(&group["nr_processes"]), 1, "{ranking}");
     }
 }
 
 #[test]
 fn a_group_that_is_not_there_is_refused() {
     needs!("memory_cgroup");
-    let said = Strata::new(["plan", "--all", "--under", "/nonexistent/group"]).finish();
+    let said = Strata::new(["idle", "--under", "/nonexistent/group"]).finish();
     assert_eq!(said.code(), Some(2), "{}", said.stderr);
 }

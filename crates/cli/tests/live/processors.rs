@@ -1,12 +1,10 @@
-//! On which processors Strata's threads run beside a program under pressure, and who reclaims where others want them all.
+//! Who reclaims where others want all processors, or where Strata's own share of them is spent.
 
 use crate::support;
 
-use std::fs;
 use std::time::Duration;
 
 use support::leaks::Guard;
-use support::live::{send, wait_until};
 use support::programs::{BusyLoops, program};
 use support::strata::{Strata, patience};
 
@@ -29,42 +27,6 @@ fn beside_busy_loops_a_program_reclaims_for_itself() {
     let elapsed_ms = report["elapsed_ms"].as_u64().expect("a number");
     assert!(left_ms * 2 > elapsed_ms, "{report:#}");
     assert_eq!(number("nr_applied_pages"), 0, "{report:#}");
-}
-
-/// The nice value of each thread of a process.
-fn nice_values(pid: i32) -> Vec<String> {
-    let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("threads");
-    let stats = threads
-        .flatten()
-        .filter_map(|thread| fs::read_to_string(thread.path().join("stat")).ok());
-    stats
-        .map(|stat| {
-            let fields = stat.rsplit(')').next().expect("fields").to_owned();
-            fields
-                .split_whitespace()
-                .nth(16)
-                .expect("a nice value")
-                .to_owned()
-        })
-        .collect()
-}
-
-#[test]
-fn stratas_threads_run_at_the_priority_of_the_program() {
-    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
-    let _guard = Guard::new();
-    let mut run = Strata::new(["run", "--quiet", "--memory", "64M"])
-        .args(["--", "nice", "-n", "5", "sleep", "60"])
-        .command()
-        .spawn()
-        .expect("strata starts");
-    let pid = run.id() as i32;
-    wait_until("the priority is the program's", || {
-        let found = nice_values(pid);
-        found.len() > 3 && found.iter().all(|nice| nice == "5")
-    });
-    send(pid, rustix::process::Signal::TERM);
-    run.wait().expect("strata ends");
 }
 
 #[test]

@@ -11,7 +11,6 @@ use crate::run::arena::Arena;
 use crate::run::config::RunConfig;
 use crate::run::error::{RunError, io_error};
 use crate::run::group::Group;
-use crate::run::priority::Priority;
 use crate::run::program::Program;
 use crate::run::reclaim_loop::ReclaimLoop;
 use crate::run::trace::Recorder;
@@ -140,7 +139,6 @@ pub(super) fn reclaim_loop(
         config.control,
         group,
         threads,
-        Priority::new(),
         recorder,
     ))
 }

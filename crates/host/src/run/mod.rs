@@ -27,7 +27,6 @@ mod gauge;
 mod group;
 mod moves;
 pub(crate) mod overhead;
-mod priority;
 mod program;
 mod reclaim_loop;
 pub(crate) mod report;

@@ -29,7 +29,6 @@ use crate::remote::ClientId as Ticket;
 use crate::run::actuators::{Actuators, Threads};
 use crate::run::gauge::Gauge;
 use crate::run::group::Group;
-use crate::run::priority::Priority;
 use crate::run::report::{self, EvictionReport, TierReport};
 use crate::run::trace::Recorder;
 use orders::Orders;
@@ -122,7 +121,6 @@ pub(super) struct ReclaimLoop {
     nr_attempts: u64,
     warnings: Vec<String>,
     news: Vec<String>,
-    priority: Priority,
     /// CPU time of the keeper as of the last second, nanoseconds.
     keeper_cpu_ns: u64,
     recorder: Recorder,
@@ -137,7 +135,6 @@ impl ReclaimLoop {
         config: Config,
         group: Group,
         threads: Threads,
-        priority: Priority,
         recorder: Recorder,
     ) -> ReclaimLoop {
         let actuators = Actuators::new(threads, recorder.clone());
@@ -156,7 +153,6 @@ impl ReclaimLoop {
             nr_attempts: 0,
             warnings: Vec::new(),
             news: Vec::new(),
-            priority,
             keeper_cpu_ns: 0,
             recorder,
             walked_at: None,
@@ -199,13 +195,9 @@ impl ReclaimLoop {
         self.forget_splits();
     }
 
-    /// Has Strata's threads run at the priority of the programs, and notes what the keeper has taken of the processors.
-    /// `first`: the process that the run began with, which is known before members are looked for.
-    pub(super) fn look_after_threads(&mut self, keeper_cpu_ns: u64, first: Option<i32>) {
-        self.keeper_cpu_ns = keeper_cpu_ns;
-        let processes = self.group.members().tree().processes();
-        self.priority
-            .follow(processes.map(|process| process.pid()).chain(first));
+    /// Notes what the keeper has taken of the processors.
+    pub(super) fn note_keeper(&mut self, cpu_ns: u64) {
+        self.keeper_cpu_ns = cpu_ns;
     }
 
     /// Takes in answers and does nothing else: the run is paused.

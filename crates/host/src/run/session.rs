@@ -231,7 +231,7 @@ impl Session<'_> {
             let keeper_bytes = self.arena.keeper_rss_bytes();
             self.savings.sample(keeper_bytes, swapped, shadows);
             if let Some(managed) = &mut self.managed {
-                managed.look_after_threads(self.arena.keeper_cpu_ns(), self.program.pid());
+                managed.note_keeper(self.arena.keeper_cpu_ns());
             }
             self.look_around(now);
         }

@@ -26,6 +26,7 @@
 //! - What lies in a run directory that others could have written to is not believed (`trust`).
 
 mod claim;
+mod kept_swap;
 mod look;
 mod name;
 mod process;
@@ -36,6 +37,8 @@ mod undo;
 mod watch;
 mod written;
 
+pub(crate) use kept_swap::KeptSwap;
+pub use kept_swap::KeptSwapError;
 pub(crate) use look::{is_running, look_at};
 pub use name::{BadSessionName, SessionName};
 pub use process::{KEEPER_VERB, Keeper, keeper_main};

@@ -8,9 +8,10 @@
 
 use super::halt::{Halt, StopError};
 use super::halted::Halted;
-use super::house::{self, HouseError};
+use super::house;
 use super::kept::{self, Asked, Kept};
 use super::note::{self, Note, NoteError, Noted, Used};
+use crate::keeper::KeptSwapError;
 use crate::observe::ledger::AgedPages;
 use crate::observe::{Observer, SpaceId, Subject, SubjectError};
 use std::collections::{BTreeMap, BTreeSet};
@@ -83,7 +84,7 @@ pub enum ParkError {
     Empty(String),
     /// Swap.
     #[error(transparent)]
-    Swap(#[from] HouseError),
+    Swap(#[from] KeptSwapError),
     /// The note.
     #[error(transparent)]
     Note(#[from] NoteError),

@@ -29,7 +29,6 @@ mod watch;
 pub use away::{Keep, ParkConfig, ParkError, Parked, park};
 pub use halt::StopError;
 pub use halted::{GoOnError, Halted};
-pub use house::HouseError;
 pub use kept::{Kept, WhyKept};
 pub use note::{Note, NoteError, Used, find, parked};
 pub use wake::{WakeError, Woken, tidy, wake};

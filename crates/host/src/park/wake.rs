@@ -8,8 +8,9 @@
 //! - W2: the note goes when all is done; a wake that is cut off can be done again.
 
 use super::halted::{GoOnError, Halted};
-use super::house::{self, HouseError};
+use super::house;
 use super::note::{self, Note, NoteError};
+use crate::keeper::KeptSwapError;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -82,7 +83,7 @@ pub fn wake(id: &str, limit_bytes: Option<u64>) -> Result<Woken, WakeError> {
 ///
 /// # Errors
 /// It stays, and why.
-pub fn tidy() -> Result<Option<PathBuf>, HouseError> {
+pub fn tidy() -> Result<Option<PathBuf>, KeptSwapError> {
     match note::sweep() {
         true => Ok(None),
         false => house::release(),

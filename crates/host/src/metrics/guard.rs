@@ -2,7 +2,7 @@
 //!
 //! **Owns** the table. **Does not own** the text format, nor any figure (`managed::status`).
 
-use super::{Metric, Sample, Type};
+use super::{Metric, Sample};
 use crate::managed::{GroupStatus, Status};
 
 /// Groups that have series, those of which most is away.
@@ -13,19 +13,16 @@ pub const GUARD_METRICS: &[Metric<Status>] = &[
     Metric {
         name: "strata_guard_acting",
         help: "1 where idle memory is taken, 0 where it is only told.",
-        kind: Type::Gauge,
         read: |status| vec![Sample::of(f64::from(u8::from(status.is_acting)))],
     },
     Metric {
         name: "strata_guard_groups",
         help: "Groups that are looked after.",
-        kind: Type::Gauge,
         read: |status| vec![Sample::of(status.groups.len() as f64)],
     },
     Metric {
         name: "strata_guard_given_back_bytes",
         help: "Taken and not come back, of all groups: gross, and net of what compressed swap and ages take.",
-        kind: Type::Gauge,
         read: |status| {
             let amounts = [
                 ("gross", status.away_bytes),
@@ -38,49 +35,41 @@ pub const GUARD_METRICS: &[Metric<Status>] = &[
     Metric {
         name: "strata_guard_price_bytes",
         help: "Memory that compressed swap and ages take.",
-        kind: Type::Gauge,
         read: |status| vec![Sample::of(status.price_bytes as f64)],
     },
     Metric {
         name: "strata_guard_walks_total",
         help: "Walks of page tables.",
-        kind: Type::Counter,
         read: |status| vec![Sample::of(status.nr_walks as f64)],
     },
     Metric {
         name: "strata_guard_cpu_seconds_total",
         help: "Processor time of the guard.",
-        kind: Type::Counter,
         read: |status| vec![Sample::of(status.cpu_ns as f64 / 1e9)],
     },
     Metric {
         name: "strata_guard_group_resident_bytes",
         help: "Memory of the group.",
-        kind: Type::Gauge,
         read: |status| of_groups(status, |group| group.resident_bytes),
     },
     Metric {
         name: "strata_guard_group_used_lately_bytes",
         help: "Memory of the group that was accessed within the age that counts as idle.",
-        kind: Type::Gauge,
         read: |status| of_groups(status, |group| group.used_lately_bytes),
     },
     Metric {
         name: "strata_guard_group_idle_bytes",
         help: "Memory of the group that was not accessed within that age.",
-        kind: Type::Gauge,
         read: |status| of_groups(status, |group| group.idle_bytes),
     },
     Metric {
         name: "strata_guard_group_could_give_bytes",
         help: "Idle memory of the group that can be taken.",
-        kind: Type::Gauge,
         read: |status| of_groups(status, |group| group.could_give_bytes),
     },
     Metric {
         name: "strata_guard_group_page_cache_bytes",
         help: "Page cache of the group that nobody maps, in all and what counts as idle; absent until a census has told.",
-        kind: Type::Gauge,
         read: |status| {
             let of_group = |group: &GroupStatus| {
                 let part = |part, bytes: Option<u64>| {
@@ -98,55 +87,46 @@ pub const GUARD_METRICS: &[Metric<Status>] = &[
     Metric {
         name: "strata_guard_group_dropped_page_cache_bytes_total",
         help: "Page cache of the group that was dropped.",
-        kind: Type::Counter,
         read: |status| of_groups(status, |group| group.dropped_cache_bytes),
     },
     Metric {
         name: "strata_guard_group_frozen",
         help: "1 where the group is stopped because the host is short of memory.",
-        kind: Type::Gauge,
         read: |status| of_groups(status, |group| u64::from(group.is_frozen)),
     },
     Metric {
         name: "strata_guard_group_away_bytes",
         help: "Taken of the group and not come back.",
-        kind: Type::Gauge,
         read: |status| of_groups(status, |group| group.away_bytes),
     },
     Metric {
         name: "strata_guard_group_taken_bytes_total",
         help: "Taken of the group.",
-        kind: Type::Counter,
         read: |status| of_groups(status, |group| group.taken_bytes),
     },
     Metric {
         name: "strata_guard_group_taken_by_amount_bytes_total",
         help: "Part of what was taken that the kernel chose, asked for an amount.",
-        kind: Type::Counter,
         read: |status| of_groups(status, |group| group.taken_by_amount_bytes),
     },
     Metric {
         name: "strata_guard_group_came_back_bytes_total",
         help: "Taken of the group, and found in memory again.",
-        kind: Type::Counter,
         read: |status| of_groups(status, |group| group.came_back_bytes),
     },
     Metric {
         name: "strata_guard_group_came_back_last_minute_bytes",
         help: "As much within the last minute.",
-        kind: Type::Gauge,
         read: |status| of_groups(status, |group| group.came_back_per_min_bytes),
     },
     Metric {
         name: "strata_guard_group_may_come_back_last_minute_bytes",
         help: "What may come back within a minute by the promise.",
-        kind: Type::Gauge,
         read: |status| of_groups(status, |group| group.allowed_per_min_bytes),
     },
     Metric {
         name: "strata_guard_group_promise_ratio",
         help: "Promise to the group: the share of it that may come back within a minute.",
-        kind: Type::Gauge,
         read: |status| {
             let sample = |group: &GroupStatus| {
                 let share = group.promise_share_per_min?;
@@ -158,7 +138,6 @@ pub const GUARD_METRICS: &[Metric<Status>] = &[
     Metric {
         name: "strata_guard_group_idle_age_seconds",
         help: "How long memory was not accessed before it counts as idle.",
-        kind: Type::Gauge,
         read: |status| {
             let of_group = |group: &GroupStatus| {
                 let kinds = [("anon", group.age_anon_ms), ("file", group.age_file_ms)];

@@ -2,7 +2,7 @@
 //!
 //! **Owns** the table. **Does not own** the text format, nor any figure (`observe::overview`).
 
-use super::{Metric, Sample, Type};
+use super::{Metric, Sample};
 use crate::observe::cache::{CacheReport, CacheWindow};
 use crate::observe::overview::{HostView, Snapshot, TargetKind, TargetView};
 use std::cmp::Reverse;
@@ -15,7 +15,6 @@ pub const HOST_METRICS: &[Metric<Snapshot>] = &[
     Metric {
         name: "strata_host_memory_bytes",
         help: "Memory of the machine by kind; kinds overlap.",
-        kind: Type::Gauge,
         read: |snapshot| {
             of_host(snapshot, |host| {
                 let memory = &host.memory;
@@ -37,7 +36,6 @@ pub const HOST_METRICS: &[Metric<Snapshot>] = &[
     Metric {
         name: "strata_host_swap_bytes",
         help: "Swap of the machine that is in use, and that is free.",
-        kind: Type::Gauge,
         read: |snapshot| {
             of_host(snapshot, |host| {
                 let (total, free) = (host.memory.swap_total_bytes, host.memory.swap_free_bytes);
@@ -50,7 +48,6 @@ pub const HOST_METRICS: &[Metric<Snapshot>] = &[
     Metric {
         name: "strata_host_memory_pressure_ratio",
         help: "Share of the last ten seconds in which at least one task waited for memory.",
-        kind: Type::Gauge,
         read: |snapshot| {
             of_host(snapshot, |host| {
                 let share = host.pressure_percent.map(|percent| percent / 100.0);
@@ -61,61 +58,51 @@ pub const HOST_METRICS: &[Metric<Snapshot>] = &[
     Metric {
         name: "strata_cgroup_charged_bytes",
         help: "Memory charged to the cgroup, groups below it included.",
-        kind: Type::Gauge,
         read: |snapshot| of_cgroups(snapshot, |cgroup| cgroup.resident_bytes),
     },
     Metric {
         name: "strata_cgroup_limit_bytes",
         help: "Lowest limit of the cgroup.",
-        kind: Type::Gauge,
         read: |snapshot| of_cgroups(snapshot, |cgroup| Some(cgroup.budget?.limit_bytes)),
     },
     Metric {
         name: "strata_cgroup_anon_bytes",
         help: "Anonymous memory of the cgroup.",
-        kind: Type::Gauge,
         read: |snapshot| of_cgroups(snapshot, |cgroup| cgroup.anon_bytes),
     },
     Metric {
         name: "strata_cgroup_file_bytes",
         help: "Page cache of the cgroup, shared memory included.",
-        kind: Type::Gauge,
         read: |snapshot| of_cgroups(snapshot, |cgroup| cgroup.file_bytes),
     },
     Metric {
         name: "strata_cgroup_mapped_bytes",
         help: "Page cache of the cgroup that a process maps.",
-        kind: Type::Gauge,
         read: |snapshot| of_cgroups(snapshot, |cgroup| cgroup.mapped_bytes),
     },
     Metric {
         name: "strata_cgroup_shmem_bytes",
         help: "Page cache of the cgroup that is in memory only.",
-        kind: Type::Gauge,
         read: |snapshot| of_cgroups(snapshot, |cgroup| cgroup.shmem_bytes),
     },
     Metric {
         name: "strata_cgroup_dirty_bytes",
         help: "Page cache of the cgroup that is to be written.",
-        kind: Type::Gauge,
         read: |snapshot| of_cgroups(snapshot, |cgroup| cgroup.dirty_bytes),
     },
     Metric {
         name: "strata_cgroup_inactive_bytes",
         help: "Memory of the cgroup that the kernel takes for unused lately.",
-        kind: Type::Gauge,
         read: |snapshot| of_cgroups(snapshot, |cgroup| cgroup.inactive_bytes),
     },
     Metric {
         name: "strata_cgroup_swap_bytes",
         help: "Memory of the cgroup that is swapped out.",
-        kind: Type::Gauge,
         read: |snapshot| of_cgroups(snapshot, |cgroup| cgroup.swap_bytes),
     },
     Metric {
         name: "strata_cgroup_cache_bytes",
         help: "Page cache of files on disks that nobody has mapped, by use within so many seconds: read, idle, or unknown.",
-        kind: Type::Gauge,
         read: |snapshot| {
             let of_one = |cgroup: &TargetView| {
                 let windows = cgroup.cache.as_ref().map_or(&[][..], told);
@@ -130,7 +117,6 @@ pub const HOST_METRICS: &[Metric<Snapshot>] = &[
     Metric {
         name: "strata_census_memory_ratio",
         help: "Share of memory that a census looks at; figures of page cache by use are scaled up from it.",
-        kind: Type::Gauge,
         read: |snapshot| {
             let shares = cgroups(snapshot).into_iter();
             let mut shares = shares.filter_map(|cgroup| Some(cgroup.cache.as_ref()?.sampled_share));

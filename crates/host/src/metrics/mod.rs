@@ -25,15 +25,6 @@ pub use host::HOST_METRICS;
 use std::fmt::Write;
 pub use table::METRICS;
 
-/// Whether a value only ever grows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Type {
-    /// Grows while the run lasts.
-    Counter,
-    /// Goes up and down.
-    Gauge,
-}
-
 /// One value, with the labels that tell it from others of its metric.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
@@ -64,9 +55,14 @@ pub struct Metric<T> {
     pub name: &'static str,
     /// What the metric says.
     pub help: &'static str,
-    /// Whether the metric only grows.
-    pub kind: Type,
     read: fn(&T) -> Vec<Sample>,
+}
+
+impl<T> Metric<T> {
+    /// Whether the metric only grows, as its name says; others go up and down.
+    pub fn is_counter(&self) -> bool {
+        self.name.ends_with("_total")
+    }
 }
 
 /// The text of all metrics of a run; each sample has the run's name as a label: the one it was given, else its id.
@@ -94,9 +90,9 @@ fn text_of<T>(metrics: &[Metric<T>], value: &T, label: Option<(&'static str, Str
             continue;
         }
         let (name, help) = (metric.name, metric.help);
-        let kind = match metric.kind {
-            Type::Counter => "counter",
-            Type::Gauge => "gauge",
+        let kind = match metric.is_counter() {
+            true => "counter",
+            false => "gauge",
         };
         push(
             &mut text,

@@ -2,7 +2,7 @@
 //!
 //! **Owns** the table. **Does not own** the text format.
 
-use super::{Metric, Sample, Type};
+use super::{Metric, Sample};
 use crate::run::{EvictionReport, Status, WalkReport};
 use strata_linux::addr::PAGE_BYTES;
 
@@ -11,7 +11,6 @@ pub const METRICS: &[Metric<Status>] = &[
     Metric {
         name: "strata_run_info",
         help: "What is run, who decides and who takes the pages; always 1.",
-        kind: Type::Gauge,
         read: |status| {
             let info = Sample::of(1.0)
                 .with("target", status.target.clone())
@@ -24,85 +23,71 @@ pub const METRICS: &[Metric<Status>] = &[
     Metric {
         name: "strata_uptime_seconds",
         help: "Time since the run began.",
-        kind: Type::Gauge,
         read: |status| vec![seconds(status.elapsed_ms)],
     },
     Metric {
         name: "strata_paused",
         help: "1 while nothing is taken because the run is paused.",
-        kind: Type::Gauge,
         read: |status| vec![flag(status.is_paused)],
     },
     Metric {
         name: "strata_dry_run",
         help: "1 while evictions are decided and not carried out.",
-        kind: Type::Gauge,
         read: |status| vec![flag(status.is_dry_run)],
     },
     Metric {
         name: "strata_processes",
         help: "Processes managed now.",
-        kind: Type::Gauge,
         read: |status| known(status.nr_processes, |count| Sample::of(count as f64)),
     },
     Metric {
         name: "strata_usage_bytes",
         help: "Memory in use, as of the last sample.",
-        kind: Type::Gauge,
         read: |status| known(status.usage_bytes, bytes),
     },
     Metric {
         name: "strata_usage_peak_bytes",
         help: "Highest sample of memory in use.",
-        kind: Type::Gauge,
         read: |status| vec![bytes(status.usage.peak_bytes)],
     },
     Metric {
         name: "strata_usage_samples_total",
         help: "Samples of memory in use.",
-        kind: Type::Counter,
         read: |status| vec![Sample::of(status.usage.nr_samples as f64)],
     },
     Metric {
         name: "strata_budget_bytes",
         help: "Memory the program may use.",
-        kind: Type::Gauge,
         read: |status| vec![bytes(status.usage.budget_bytes)],
     },
     Metric {
         name: "strata_limit_bytes",
         help: "The kernel's hard limit as it stands.",
-        kind: Type::Gauge,
         read: |status| known(status.limit_bytes, bytes),
     },
     Metric {
         name: "strata_limit_raises_total",
         help: "How often the limit gave way rather than have the program killed or thrash.",
-        kind: Type::Counter,
         read: |status| known(status.limit, |limit| Sample::of(limit.nr_raises as f64)),
     },
     Metric {
         name: "strata_above_budget_seconds_total",
         help: "Time above the budget.",
-        kind: Type::Counter,
         read: |status| vec![seconds(status.usage.above_budget_ms)],
     },
     Metric {
         name: "strata_observed_seconds_total",
         help: "Time for which usage is known.",
-        kind: Type::Counter,
         read: |status| vec![seconds(status.usage.observed_ms)],
     },
     Metric {
         name: "strata_working_set_bytes",
         help: "Memory accessed between the last two walks.",
-        kind: Type::Gauge,
         read: |status| known(status.working_set_bytes, bytes),
     },
     Metric {
         name: "strata_idle_bytes",
         help: "Memory certainly not accessed for at least so many seconds before the last walk.",
-        kind: Type::Gauge,
         read: |status| {
             let of = |idle: &crate::run::IdleReport| {
                 bytes(idle.bytes).with("at_least_seconds", idle.at_least_seconds.to_string())
@@ -113,7 +98,6 @@ pub const METRICS: &[Metric<Status>] = &[
     Metric {
         name: "strata_generation_bytes",
         help: "Memory in a generation, counted from the youngest, which is 0.",
-        kind: Type::Gauge,
         read: |status| {
             let all = by_youth(status);
             let both = all.flat_map(|(youth, generation)| {
@@ -133,7 +117,6 @@ pub const METRICS: &[Metric<Status>] = &[
     Metric {
         name: "strata_generation_age_seconds",
         help: "Time since a generation was born, counted from the youngest, which is 0.",
-        kind: Type::Gauge,
         read: |status| {
             let all = by_youth(status);
             all.map(|(youth, generation)| seconds(generation.age_ms).with("generation", youth))
@@ -143,25 +126,21 @@ pub const METRICS: &[Metric<Status>] = &[
     Metric {
         name: "strata_eviction_tried_bytes_total",
         help: "Pages handed to the actuator to be taken.",
-        kind: Type::Counter,
         read: |status| evicted(status, |of| of.nr_tried_pages),
     },
     Metric {
         name: "strata_eviction_applied_bytes_total",
         help: "Pages that left memory because exactly they were asked for.",
-        kind: Type::Counter,
         read: |status| evicted(status, |of| of.nr_applied_pages),
     },
     Metric {
         name: "strata_eviction_kernel_chosen_bytes_total",
         help: "Pages that left memory by the kernel's choice, as walks noticed.",
-        kind: Type::Counter,
         read: |status| evicted(status, |of| of.nr_kernel_chosen_pages),
     },
     Metric {
         name: "strata_eviction_spared_bytes_total",
         help: "Pages that were chosen and did not go, by reason.",
-        kind: Type::Counter,
         read: |status| {
             let reasons = status.eviction.iter().flat_map(spared);
             let of = |(reason, nr_pages)| pages(nr_pages).with("reason", reason);
@@ -171,55 +150,46 @@ pub const METRICS: &[Metric<Status>] = &[
     Metric {
         name: "strata_reclaim_asked_bytes_total",
         help: "What the kernel was asked to reclaim ahead of the limit.",
-        kind: Type::Counter,
         read: |status| known(status.eviction, |of| bytes(of.reclaim_asked_bytes)),
     },
     Metric {
         name: "strata_reclaim_freed_bytes_total",
         help: "What usage fell by while the kernel reclaimed as asked.",
-        kind: Type::Counter,
         read: |status| known(status.eviction, |of| bytes(of.reclaim_freed_bytes)),
     },
     Metric {
         name: "strata_left_to_programs_seconds_total",
         help: "Time for which no processor was free and programs reclaimed in their own faults.",
-        kind: Type::Counter,
         read: |status| known(status.eviction, |of| seconds(of.left_to_programs_ms)),
     },
     Metric {
         name: "strata_thrashing_total",
         help: "How often nothing older than the minimum time to live was left.",
-        kind: Type::Counter,
         read: |status| known(status.eviction, |of| Sample::of(of.nr_thrashing as f64)),
     },
     Metric {
         name: "strata_split_bytes_total",
         help: "Huge pages that were to be split, because cold pages hid in them.",
-        kind: Type::Counter,
         read: |status| evicted(status, |of| of.nr_split_pages),
     },
     Metric {
         name: "strata_refaulted_bytes_total",
         help: "Evicted pages that came back.",
-        kind: Type::Counter,
         read: |status| evicted(status, |of| of.nr_refaulted_pages),
     },
     Metric {
         name: "strata_refaulted_recent_bytes_total",
         help: "Evicted pages that came back so soon that the working set was cut into.",
-        kind: Type::Counter,
         read: |status| evicted(status, |of| of.nr_refaulted_recent_pages),
     },
     Metric {
         name: "strata_walks_total",
         help: "Walks over the page tables of the group.",
-        kind: Type::Counter,
         read: |status| known(status.walks, |walks| Sample::of(walks.nr_walks as f64)),
     },
     Metric {
         name: "strata_walk_entries_total",
         help: "Page-table entries read by walks.",
-        kind: Type::Counter,
         read: |status| {
             known(status.walks, |walks| {
                 Sample::of(walks.cost.nr_entries as f64)
@@ -229,7 +199,6 @@ pub const METRICS: &[Metric<Status>] = &[
     Metric {
         name: "strata_walk_seconds_total",
         help: "Time walks took, clearing accessed bits included.",
-        kind: Type::Counter,
         read: |status| {
             let took =
                 |walks: WalkReport| Sample::of((walks.cost.wall_ns + walks.clear_ns) as f64 / 1e9);
@@ -239,13 +208,11 @@ pub const METRICS: &[Metric<Status>] = &[
     Metric {
         name: "strata_kernel_major_faults_total",
         help: "Major faults in the group, by the kernel's count.",
-        kind: Type::Counter,
         read: |status| known(status.kernel.nr_major_faults, |of| Sample::of(of as f64)),
     },
     Metric {
         name: "strata_kernel_refaulted_bytes_total",
         help: "Pages that came back in the group, by the kernel's count.",
-        kind: Type::Counter,
         read: |status| {
             let anon = status
                 .kernel
@@ -261,37 +228,31 @@ pub const METRICS: &[Metric<Status>] = &[
     Metric {
         name: "strata_kernel_oom_kills_total",
         help: "Processes of the group killed for want of memory, by the kernel's count.",
-        kind: Type::Counter,
         read: |status| known(status.kernel.nr_oom_kills, |of| Sample::of(of as f64)),
     },
     Metric {
         name: "strata_evicted_bytes",
         help: "Memory held out: swapped out, or file pages evicted and not back.",
-        kind: Type::Gauge,
         read: |status| vec![bytes(status.saved.evicted_bytes)],
     },
     Metric {
         name: "strata_zram_bytes",
         help: "Memory our zram device takes.",
-        kind: Type::Gauge,
         read: |status| vec![bytes(status.saved.zram_bytes)],
     },
     Metric {
         name: "strata_own_memory_bytes",
         help: "Resident memory of Strata and its keeper.",
-        kind: Type::Gauge,
         read: |status| vec![bytes(status.saved.strata_bytes)],
     },
     Metric {
         name: "strata_tracking_bytes",
         help: "Memory that keeping track of pages takes, part of strata_own_memory_bytes.",
-        kind: Type::Gauge,
         read: |status| known(status.tracking_bytes, bytes),
     },
     Metric {
         name: "strata_own_cpu_seconds_total",
         help: "CPU time of Strata and its keeper.",
-        kind: Type::Counter,
         read: |status| vec![seconds(status.strata_cpu_ms)],
     },
 ];

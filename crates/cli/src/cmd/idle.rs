@@ -11,7 +11,6 @@ use std::time::Duration;
 use clap::Args;
 use strata_host::observe::ledger::{IdleGroups, RankedGroup, Ranking};
 use strata_host::observe::{Attention, Subject, Turn, Who, attend};
-use strata_linux::access::AccessChoice;
 use strata_linux::units::Bytes;
 
 use crate::cli::{AccessArg, Format, parse_duration_ms};
@@ -70,24 +69,23 @@ pub(crate) struct IdleArgs {
     format: Format,
 }
 
-/// What is to be told.
-#[derive(Debug)]
-pub(super) struct Asked {
-    pub(super) under: Option<PathBuf>,
-    pub(super) age: Duration,
-    pub(super) length: Option<Duration>,
-    pub(super) access: AccessChoice,
-    pub(super) format: Format,
-}
+impl IdleArgs {
+    fn age(&self) -> Duration {
+        Duration::from_millis(self.age)
+    }
 
-impl Asked {
+    fn length(&self) -> Option<Duration> {
+        self.length.map(Duration::from_millis)
+    }
+
     fn interval(&self) -> Duration {
-        self.age / NR_WALKS
+        self.age() / NR_WALKS
     }
 
     /// The first walk comes a little after the watch begins.
     fn whole_length(&self) -> Duration {
-        self.length.unwrap_or_else(|| self.age + self.interval())
+        self.length()
+            .unwrap_or_else(|| self.age() + self.interval())
     }
 
     fn who(&self) -> Who {
@@ -98,29 +96,22 @@ impl Asked {
 
 /// Watches and tells.
 pub(crate) fn run(args: &IdleArgs) -> anyhow::Result<ExitCode> {
-    let asked = Asked {
-        under: args.under.clone(),
-        age: Duration::from_millis(args.age),
-        length: args.length.map(Duration::from_millis),
-        access: args.access.into(),
-        format: args.format,
-    };
     match args.watch {
-        true => again_and_again(&asked),
-        false => once(&asked),
+        true => again_and_again(args),
+        false => once(args),
     }
 }
 
 /// Watches, and tells at the end.
-pub(super) fn once(asked: &Asked) -> anyhow::Result<ExitCode> {
+fn once(args: &IdleArgs) -> anyhow::Result<ExitCode> {
     let mut groups = IdleGroups::new();
     let mut troubles = Vec::new();
-    let bar = Bar::watch("watching", asked.whole_length());
+    let bar = Bar::watch("watching", args.whole_length());
     attend(
-        &asked.who(),
-        asked.access,
-        asked.interval(),
-        Some(asked.whole_length()),
+        &args.who(),
+        args.access.into(),
+        args.interval(),
+        Some(args.whole_length()),
         &mut |observer, _| {
             troubles.extend(groups.observe(observer).troubles);
             Attention::GoOn
@@ -133,11 +124,11 @@ pub(super) fn once(asked: &Asked) -> anyhow::Result<ExitCode> {
     if troubles.len() > TOLD_MAX {
         print::warning(&format!("{} troubles in all", troubles.len()));
     }
-    let ranking = groups.ranking(asked.age);
+    let ranking = groups.ranking(args.age());
     if ranking.watched_ms < ranking.age_ms {
         print::warning(&too_young(&ranking));
     }
-    print::data(match asked.format {
+    print::data(match args.format {
         Format::Text => table(&ranking, print::columns()),
         Format::Json => format!("{}\n", serde_json::to_string_pretty(&ranking)?),
     })?;
@@ -145,21 +136,21 @@ pub(super) fn once(asked: &Asked) -> anyhow::Result<ExitCode> {
 }
 
 /// Tells at every walk.
-fn again_and_again(asked: &Asked) -> anyhow::Result<ExitCode> {
+fn again_and_again(args: &IdleArgs) -> anyhow::Result<ExitCode> {
     let mut groups = IdleGroups::new();
     let mut outcome = Ok(());
     attend(
-        &asked.who(),
-        asked.access,
-        asked.interval(),
-        asked.length,
+        &args.who(),
+        args.access.into(),
+        args.interval(),
+        args.length(),
         &mut |observer, turn| {
             groups.observe(observer);
-            let ranking = groups.ranking(asked.age);
+            let ranking = groups.ranking(args.age());
             if ranking.watched_ms == 0 {
                 return Attention::GoOn;
             }
-            outcome = tell(&ranking, asked.format);
+            outcome = tell(&ranking, args.format);
             match (&outcome, turn) {
                 (Ok(()), Turn::Next) => Attention::GoOn,
                 _ => Attention::Enough,
@@ -313,7 +304,7 @@ fn shell_word(path: &str) -> String {
 }
 
 /// An age or a length of time that is long enough for walks to tell of.
-pub(super) fn age_arg(text: &str) -> Result<u64, String> {
+fn age_arg(text: &str) -> Result<u64, String> {
     match parse_duration_ms(text)? {
         ms if ms < AGE_MIN_MS => Err(format!("it must be at least {AGE_MIN_MS}ms")),
         ms => Ok(ms),

@@ -1,9 +1,7 @@
 //! `strata plan`: how much memory a recorded run needs.
 //!
-//! **Owns** the options and the answer for people. **Does not own** the search (`strata_sim::plan`),
-//! nor what is asked without a recording (`all`).
+//! **Owns** the options and the answer for people. **Does not own** the search (`strata_sim::plan`).
 
-mod all;
 mod promise;
 
 use std::path::PathBuf;
@@ -55,8 +53,6 @@ takes it as read all the time
 /// much more. It does not say how long single requests wait, nor what starting up takes unless that was recorded.
 ///
 /// With --promise it tells what strata guard would give back instead, and what of that would come back.
-///
-/// With --all strata plan needs no recording: it watches all cgroups and ranks them by what they could give.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 EXAMPLES
@@ -71,17 +67,11 @@ EXAMPLES
       strata plan run.strata --memory 512MiB,60% --policy two-list --held 100%
 
   What would strata guard give back of it?
-      strata plan run.strata --promise 0.2%/min
-
-  Which services hold memory that they have not touched for ten minutes?
-      strata plan --all --age 10m --under /sys/fs/cgroup/system.slice")]
+      strata plan run.strata --promise 0.2%/min")]
 pub(crate) struct PlanArgs {
     /// A recording, for example run.strata
-    #[arg(value_name = "RECORDING", required_unless_present = "all")]
-    recording: Option<String>,
-
-    #[command(flatten)]
-    everybody: all::AllArgs,
+    #[arg(value_name = "RECORDING")]
+    recording: String,
 
     #[command(flatten)]
     promised: promise::PromiseArgs,
@@ -158,10 +148,7 @@ enum PlanFormat {
 
 /// Replays and answers.
 pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
-    let asked = args.recording.as_ref().filter(|_| !args.everybody.all);
-    let Some(name) = asked else {
-        return all::run(&args.everybody, args.format);
-    };
+    let name = &args.recording;
     let place = args.plot.clone().map(ReportFile::try_place).transpose()?;
     let mut source = args.source.open(name)?;
     let workload = Workload::read_within(name, source.reader.as_mut(), source.bound.0)?;

@@ -139,22 +139,6 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "POLICY", value_parser = policy_arg, allow_hyphen_values = true)]
     policy: Option<PolicyChoice>,
 
-    /// With mglru: the kernel whose rules hold, for example v6.1; short for --policy mglru:v6.1
-    #[arg(long, value_name = "KERNEL", value_parser = word_arg, allow_hyphen_values = true)]
-    model: Option<String>,
-
-    /// With mglru: so many generations, 4 to 16; short for +nr_gens=N
-    #[arg(long, value_name = "N", value_parser = word_arg, allow_hyphen_values = true)]
-    nr_gens: Option<String>,
-
-    /// With mglru: so many tiers, 1 to 5; short for +nr_tiers=N
-    #[arg(long, value_name = "N", value_parser = word_arg, allow_hyphen_values = true)]
-    nr_tiers: Option<String>,
-
-    /// Gone: see the error
-    #[arg(long, hide = true, num_args = 0, default_missing_value = "", value_parser = prefetch_arg)]
-    prefetch: Option<u8>,
-
     /// Leave page cache that no program has mapped to the kernel's own choice
     ///
     /// Otherwise Strata looks which of the group's page cache was read once and not again, and drops that before anything
@@ -169,10 +153,6 @@ pub(crate) struct RunArgs {
     /// time. One walk with what follows it may exceed the share. No default.
     #[arg(long, value_name = "SHARE", value_parser = cpu_arg, allow_hyphen_values = true)]
     cpu: Option<u32>,
-
-    /// Gone: see the error
-    #[arg(long, hide = true, value_name = "PRIORITY", value_parser = priority_arg)]
-    priority: Option<u8>,
 
     /// Hold the budget over resident memory, without a cgroup
     ///
@@ -262,7 +242,7 @@ pub(crate) struct RunArgs {
 
 /// Who takes the pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum ActuatorArg {
+pub(super) enum ActuatorArg {
     /// The kernel's own reclaim, asked for ahead of the limit; with a policy or --min-ttl page by page, as far as that keeps up
     Auto,
     /// Exactly the pages Strata decided on, page by page (MADV_PAGEOUT)
@@ -293,36 +273,6 @@ fn cpu_arg(text: &str) -> Result<u32, String> {
 }
 
 impl RunArgs {
-    /// Who decides, with everything that options of their own say of it.
-    fn policy(&self) -> Result<PolicyChoice, UsageError> {
-        let refuse = |error: BadEngineSpec| UsageError(format!("--policy {error}"));
-        let options = [("nr_gens", &self.nr_gens), ("nr_tiers", &self.nr_tiers)];
-        let asked = self
-            .policy
-            .clone()
-            .map_or_else(|| policy_arg(PolicyChoice::DEFAULT), Ok);
-        let PolicyChoice::Engine(spec) = asked.map_err(UsageError)? else {
-            let is_given = self.model.is_some() || options.iter().any(|of| of.1.is_some());
-            return match is_given {
-                true => Err(UsageError(
-                    "--policy none has no --model, --nr-gens or --nr-tiers: nobody decides; leave them out"
-                        .to_owned(),
-                )),
-                false => Ok(PolicyChoice::None),
-            };
-        };
-        let mut spec = *spec;
-        if let Some(model) = &self.model {
-            spec = spec.with_model(model).map_err(refuse)?;
-        }
-        for (key, value) in options {
-            if let Some(value) = value {
-                spec = spec.with_option(key, value).map_err(refuse)?;
-            }
-        }
-        Ok(PolicyChoice::Engine(Box::new(spec)))
-    }
-
     /// What is younger than this is not taken, whichever way that was asked for.
     fn min_ttl_ms(&self, policy: &PolicyChoice) -> Result<u64, UsageError> {
         let Some(engine) = policy.engine() else {
@@ -357,12 +307,13 @@ impl RunArgs {
                     .to_owned(),
             ));
         }
-        let policy = self.policy()?;
+        let policy = self
+            .policy
+            .clone()
+            .map_or_else(|| policy_arg(PolicyChoice::DEFAULT), Ok)
+            .map_err(UsageError)?;
         let min_ttl_ms = self.min_ttl_ms(&policy)?;
-        let engine_options = [&self.model, &self.nr_gens, &self.nr_tiers];
-        let is_exact = self.policy.is_some()
-            || min_ttl_ms > 0
-            || engine_options.iter().any(|option| option.is_some());
+        let is_exact = self.policy.is_some() || min_ttl_ms > 0;
         if self.no_cgroup && policy == PolicyChoice::None {
             return Err(UsageError(
                 "--policy none can't be used with --no-cgroup: then nobody would hold the budget; \
@@ -461,18 +412,6 @@ pub(crate) fn run(mut args: RunArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(report.ending.exit_status()))
 }
 
-/// An option of release 0.1.
-fn priority_arg(_: &str) -> Result<u8, String> {
-    Err("--priority is gone since release 0.2, because neighbours paid for it with up to three quarters of their processor time: \
-         Strata's threads run at the priority of the program; leave the option out"
-        .to_owned())
-}
-
-/// An option of release 0.1.
-fn prefetch_arg(_: &str) -> Result<u8, String> {
-    Err("--prefetch is gone since release 0.2, because no real program gained by it: leave the option out".to_owned())
-}
-
 fn policy_arg(text: &str) -> Result<PolicyChoice, String> {
     refuse_option(text)?;
     text.parse().map_err(|error: BadEngineSpec| {
@@ -480,11 +419,6 @@ fn policy_arg(text: &str) -> Result<PolicyChoice, String> {
         let why = error.why.replace("use one of ", "use one of none, ");
         format!("{}{why}", strata_sim::suggestion(text))
     })
-}
-
-fn word_arg(text: &str) -> Result<String, String> {
-    refuse_option(text)?;
-    Ok(text.to_owned())
 }
 
 fn name_arg(text: &str) -> Result<SessionName, String> {

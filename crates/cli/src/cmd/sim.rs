@@ -13,12 +13,13 @@ use strata_lru::Swappiness;
 use strata_sim::guarded::GuardSetup;
 use strata_sim::report::Report;
 use strata_sim::{
-    Actuator, CostModel, GroupSpec, Hierarchy, IntervalOrder, MemorySize, PolicySpec, Setup,
-    SteeredSetup, TierSetup, Tunables, Workload,
+    CostModel, GroupSpec, Hierarchy, IntervalOrder, MemorySize, PolicySpec, Setup, SteeredSetup,
+    TierSetup, Tunables, Workload,
 };
 
 use crate::cli::refuse_option;
 use crate::cmd::report_file::ReportFile;
+use crate::cmd::run::ActuatorArg;
 use crate::cmd::sim_guard::{self, guard_arg};
 use crate::cmd::sim_trace::{Lines, Watched};
 use crate::failure::UsageError;
@@ -183,7 +184,7 @@ pub(crate) struct SimArgs {
 
     /// With --steered: who may take the pages, as under strata run
     #[arg(long, value_enum, default_value = "auto", requires = "steered")]
-    actuator: SimActuator,
+    actuator: ActuatorArg,
 
     /// With --steered: the version of cgroups the budget is held by
     #[arg(long, value_enum, default_value = "v2", requires = "steered")]
@@ -261,17 +262,6 @@ enum SimFormat {
     Json,
     /// A line a run, without sizes over time
     Csv,
-}
-
-/// Who may take the pages of a steered run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum SimActuator {
-    /// The kernel where it is told which pages are warm, else pageout, helped by the kernel
-    Auto,
-    /// Exactly the pages that the engine chose
-    Pageout,
-    /// The kernel's reclaim, ahead of the limit
-    Reclaim,
 }
 
 /// By what a steered run is limited.
@@ -402,11 +392,7 @@ fn setups(args: &SimArgs, tunables: &Tunables, footprint_pages: u32) -> Vec<Setu
     let steered = args.steered.then(|| SteeredSetup {
         nr_processors: args.processors,
         threads_per_program: args.threads,
-        actuator: match args.actuator {
-            SimActuator::Auto => Actuator::Auto,
-            SimActuator::Pageout => Actuator::Pageout,
-            SimActuator::Reclaim => Actuator::Reclaim,
-        },
+        actuator: args.actuator.into(),
         hierarchy: match args.cgroup {
             SimCgroup::V1 => Hierarchy::V1,
             SimCgroup::V2 => Hierarchy::V2,

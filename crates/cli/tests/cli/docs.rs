@@ -103,7 +103,7 @@ fn kind(command: &str) -> Result<Kind, String> {
         let is_variable = word.contains('$');
         is_variable || word.len() > 2 && word.chars().all(|c| c.is_ascii_uppercase())
     };
-    if LIVE.contains(&verb) || (verb == "plan" && words.contains(&"--all")) {
+    if LIVE.contains(&verb) {
         return Ok(Kind::Live);
     }
     if words.iter().any(is_placeholder) {
@@ -417,7 +417,6 @@ strata plan TRACE
         [Kind::Checked, Kind::Live, Kind::Checked, Kind::Placeholder]
     );
     assert!(kind("strata invent").is_err());
-    assert_eq!(kind("strata plan --all --age 10m"), Ok(Kind::Live));
 }
 
 #[test]

@@ -14,9 +14,7 @@ use crate::cmd::run::RunArgs;
 /// What every arm has: the swap below it, and how the kernel weighs anonymous and file pages.
 const FOR_ALL: [&str; 2] = ["swap", "swappiness"];
 /// What means something to Strata only.
-const FOR_STRATA: [&str; 8] = [
-    "min_ttl", "access", "actuator", "policy", "model", "nr_gens", "nr_tiers", "cpu",
-];
+const FOR_STRATA: [&str; 5] = ["min_ttl", "access", "actuator", "policy", "cpu"];
 
 /// Words of a command line of `strata run`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -5,36 +5,20 @@
 use serde::Deserialize;
 
 use super::figures::{Figures, Metric};
+use crate::run::{Ending, ProgramReport};
 
 /// What is needed of the report of `strata run`.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct RunReport {
     ending: Ending,
     elapsed_ms: u64,
-    program: Option<Program>,
+    program: Option<ProgramReport>,
     usage: Usage,
     limit: Option<Limit>,
     kernel: Kernel,
     saved: Saved,
     strata_cpu_ms: u64,
     pub(super) warnings: Vec<String>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(tag = "how", rename_all = "snake_case")]
-enum Ending {
-    Exited { code: i32 },
-    Signaled { signal: i32, is_oom_kill: bool },
-    Detached,
-    Gone,
-}
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-struct Program {
-    user_cpu_ms: u64,
-    system_cpu_ms: u64,
-    nr_major_faults: u64,
-    nr_minor_faults: u64,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -99,11 +83,7 @@ impl RunReport {
 
     /// The command's status, as a shell has it.
     pub(super) fn exit_status(&self) -> u8 {
-        match self.ending {
-            Ending::Exited { code } => (code & 0xff) as u8,
-            Ending::Signaled { signal, .. } => (128 + signal).clamp(129, 255) as u8,
-            Ending::Detached | Ending::Gone => 0,
-        }
+        self.ending.exit_status()
     }
 
     /// The figures that it knows. What Strata took to watch the kernel alone is the price of measuring, not of the arm.

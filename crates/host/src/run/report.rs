@@ -27,7 +27,7 @@ use strata_lru::{GroupView, Kind};
 pub const REPORT_VERSION: u32 = 2;
 
 /// How the program ended.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(tag = "how", rename_all = "snake_case")]
 pub enum Ending {
     /// By itself.
@@ -79,7 +79,7 @@ pub struct UsageReport {
 }
 
 /// What the command used, with those of its children that it waited for.
-#[derive(Clone, Copy, Debug, Default, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct ProgramReport {
     /// CPU time in user mode.
     pub user_cpu_ms: u64,

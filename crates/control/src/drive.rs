@@ -21,38 +21,21 @@ use crate::control::{Control, WalkLook};
 use crate::limit::Standing;
 use crate::plan::{Action, Plan};
 use crate::trace::{
-    Answer, Batch, ChosenBy, ClearIntent, Found, ProgramPages, ReclaimAsk, Recorder, WalkAsk,
-    WalkEnd, WalkPlan, WalkSample,
+    Answer, Batch, ChosenBy, ClearIntent, ReclaimAsk, Recorder, WalkAsk, WalkEnd, WalkPlan,
+    WalkSample,
 };
 use strata_lru::{Isolated, TimeMs};
 
 /// Isolation is asked again at most so often within one tick.
 const ISOLATE_TRIES: u32 = 16;
 
-/// What a walk visited, and what that took.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What a walk found and took.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Visit {
-    /// Programs walked.
-    pub nr_spaces: u64,
-    /// Programs left out because they had not run.
-    pub nr_spaces_skipped: u64,
-    /// Entries of page tables read.
-    pub nr_entries: u64,
-    /// CPU time of reading and of what was cleared at once, nanoseconds.
-    pub cpu_ns: u64,
-    /// Wall time of the same, nanoseconds.
-    pub wall_ns: u64,
+    /// What was found, as a trace has it.
+    pub sample: WalkSample,
     /// Whether accessed bits are cleared, now or by and by.
     pub has_cleared: bool,
-}
-
-/// What a walk found, for the trace.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct WalkFound {
-    /// In all programs together.
-    pub all: Found,
-    /// In each program.
-    pub programs: Vec<ProgramPages>,
 }
 
 /// How large a batch of pages is.
@@ -62,6 +45,45 @@ pub struct BatchSize {
     pub nr_folios: u64,
     /// Requests they are sent in: one a program.
     pub nr_requests: u64,
+}
+
+/// How the memory and its threads stand at one moment of a tick.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct View {
+    /// Whether pages that were sent have not come back.
+    pub is_batch_out: bool,
+    /// Whether all pages are younger than `min_ttl`.
+    pub is_all_young: bool,
+    /// Whether a walk has to come soon to see what was split.
+    pub is_splitting: bool,
+    /// Whether the engine wants a new generation.
+    pub is_ageing_due: bool,
+    /// How long clearing has to rest still before a walk may clear again, microseconds.
+    pub rest_us: u64,
+}
+
+/// What a mechanism is told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The engine is asked for pages: an attempt that is answered at once.
+    Attempt,
+    /// Nothing could be taken because everything is younger than `min_ttl`.
+    Thrashing,
+    /// A walk is wanted and has to wait.
+    WalkPutOff,
+    /// A walk has ended: huge pages may be chosen to be split.
+    WalkEnded,
+}
+
+/// What the engine gave.
+#[derive(Debug)]
+pub struct Given<B> {
+    /// Its answer.
+    pub answer: Isolated,
+    /// Pages that are ready to be sent.
+    pub batch: B,
+    /// How large the batch is.
+    pub size: BatchSize,
 }
 
 /// The memory of one group and the threads that act on it.
@@ -78,34 +100,17 @@ pub trait Mechanism {
     fn control(&self) -> &Control;
     /// Who decides, to be told.
     fn control_mut(&mut self) -> &mut Control;
-    /// The engine was asked for pages: an attempt that is answered at once.
-    fn note_attempt(&mut self);
     /// Where everything is noted.
     fn recorder(&self) -> &Recorder;
 
-    /// What the last walk found.
-    fn found(&self) -> WalkFound;
-
-    /// Whether all pages are younger than `min_ttl`.
-    fn is_all_young(&mut self, now: TimeMs) -> bool {
-        let _ = now;
-        false
-    }
-    /// Nothing could be taken because everything is younger than `min_ttl`.
-    fn note_thrashing(&mut self) {}
+    /// How things stand.
+    fn view(&mut self, now: TimeMs) -> View;
+    /// Takes note of something.
+    fn hear(&mut self, now: TimeMs, event: Event);
+    /// Carries an action out, but for [`Action::PageOut`] and [`Action::Reclaim`].
+    fn apply(&mut self, now: TimeMs, action: Action);
     /// Asks the kernel to reclaim so many bytes; whether it was free to be asked.
     fn ask_kernel(&mut self, now: TimeMs, bytes: u64) -> bool;
-
-    /// Whether pages that were sent have not come back.
-    fn is_batch_out(&self) -> bool;
-    /// Chooses huge pages that are to be split, after a walk.
-    fn choose_splits(&mut self, now: TimeMs) {
-        let _ = now;
-    }
-    /// Whether a walk has to come soon to see what was split.
-    fn is_splitting(&self) -> bool {
-        false
-    }
     /// Takes what the engine would evict next. `None`: the engine can't, and the user was told.
     ///
     /// # Errors
@@ -114,28 +119,10 @@ pub trait Mechanism {
         &mut self,
         now: TimeMs,
         nr_pages: u64,
-    ) -> Result<Option<(Isolated, Self::Batch)>, Self::Error>;
-    /// How large a batch is.
-    fn size_of(batch: &Self::Batch) -> BatchSize;
+    ) -> Result<Option<Given<Self::Batch>>, Self::Error>;
     /// Has the pages of a batch taken.
     fn send(&mut self, now: TimeMs, batch: Self::Batch);
-
-    /// How long clearing has to rest still before a walk may clear again, microseconds.
-    fn rest_us(&mut self, now: TimeMs) -> u64;
-    /// Whether the engine wants a new generation.
-    fn is_ageing_due(&mut self) -> bool {
-        false
-    }
-    /// A walk is wanted and has to wait.
-    fn put_off_walk(&mut self, now: TimeMs) {
-        let _ = now;
-    }
-    /// A walk is about to begin: whatever has to be known for it is looked at.
-    fn prepare_walk(&mut self, now: TimeMs) {
-        let _ = now;
-    }
-    /// Walks. `is_thorough`: programs that have not run, too. `is_for_pageout`: bits are cleared as is cheapest, because the
-    /// kernel does not choose; else so that its lists stay as they are.
+    /// Walks. `is_thorough`: programs that have not run, too.
     ///
     /// # Errors
     /// The run can't go on.
@@ -143,20 +130,13 @@ pub trait Mechanism {
         &mut self,
         now: TimeMs,
         is_thorough: bool,
-        is_for_pageout: bool,
+        intent: ClearIntent,
     ) -> Result<Visit, Self::Error>;
     /// Ends a walk with a new generation.
     ///
     /// # Errors
     /// The run can't go on.
     fn age(&mut self, now: TimeMs) -> Result<(), Self::Error>;
-    /// All that follows a walk is done.
-    fn end_walk(&mut self, now: TimeMs) {
-        let _ = now;
-    }
-
-    /// Carries an action out, but for [`Action::PageOut`] and [`Action::Reclaim`].
-    fn apply(&mut self, now: TimeMs, action: Action);
 }
 
 /// What a tick came to.
@@ -188,7 +168,7 @@ pub fn carry_out<M: Mechanism>(
             Action::Reclaim { bytes } => ticked.standing = ask_kernel(on, now, bytes),
             Action::PageOut { nr_pages } => {
                 is_pageout_wanted = true;
-                if !on.is_batch_out() {
+                if !on.view(now).is_batch_out {
                     ticked.standing = evict(on, now, usage_bytes, nr_pages)?;
                     if ticked.standing != Standing::Fine {
                         ticked.wait_ms = on.control_mut().back_off();
@@ -205,9 +185,14 @@ pub fn carry_out<M: Mechanism>(
 /// Asks the kernel for so many bytes, unless `min_ttl` protects everything: the engine would refuse to take any of it,
 /// and the kernel, which knows no such promise, must not be asked instead.
 fn ask_kernel<M: Mechanism>(on: &mut M, now: TimeMs, bytes: u64) -> Standing {
-    if on.control().min_ttl_ms() > 0 && on.is_all_young(now) {
-        on.note_thrashing();
-        return Standing::Thrashing;
+    if on.control().min_ttl_ms() > 0 {
+        let is_all_young = on.view(now).is_all_young;
+        on.recorder()
+            .note(|tick| tick.sample.is_all_young = Some(is_all_young));
+        if is_all_young {
+            on.hear(now, Event::Thrashing);
+            return Standing::Thrashing;
+        }
     }
     let is_taken = on.control().may_ask_kernel(now) && on.ask_kernel(now, bytes);
     on.recorder()
@@ -225,18 +210,18 @@ pub fn evict<M: Mechanism>(
     usage_bytes: u64,
     nr_pages: u64,
 ) -> Result<Standing, M::Error> {
-    on.note_attempt();
+    on.hear(now, Event::Attempt);
     let mut has_walked = false;
     for _ in 0..ISOLATE_TRIES {
         let by = ChosenBy::Generations;
-        let Some((answer, batch)) = on.isolate(now, nr_pages)? else {
-            note_batch(on, by, Some(nr_pages), Answer::Failed, None);
+        let Some(given) = on.isolate(now, nr_pages)? else {
+            note_batch(on, by, Some(nr_pages), Answer::Failed, BatchSize::default());
             return Ok(Standing::NothingEvictable);
         };
-        note_batch(on, by, Some(nr_pages), answer.into(), Some(&batch));
-        match answer {
+        note_batch(on, by, Some(nr_pages), given.answer.into(), given.size);
+        match given.answer {
             Isolated::Pages(_) => {
-                on.send(now, batch);
+                on.send(now, given.batch);
                 return Ok(Standing::Fine);
             }
             Isolated::Again => {}
@@ -256,7 +241,7 @@ pub fn evict<M: Mechanism>(
             Isolated::NeedsAgeing => return Ok(Standing::Fine),
             Isolated::Empty => return Ok(Standing::NothingEvictable),
             Isolated::Thrashing => {
-                on.note_thrashing();
+                on.hear(now, Event::Thrashing);
                 return Ok(Standing::Thrashing);
             }
         }
@@ -270,10 +255,9 @@ pub fn note_batch<M: Mechanism>(
     by: ChosenBy,
     nr_wanted_pages: Option<u64>,
     answer: Answer,
-    batch: Option<&M::Batch>,
+    size: BatchSize,
 ) {
     on.recorder().note(|tick| {
-        let size = batch.map(M::size_of).unwrap_or_default();
         tick.plan.batches.push(Batch {
             by,
             nr_wanted_pages,
@@ -290,11 +274,16 @@ fn walk_if_due<M: Mechanism>(
     usage_bytes: u64,
     is_pageout_wanted: bool,
 ) -> Result<(), M::Error> {
+    let view = on.view(now);
+    if is_pageout_wanted {
+        on.recorder()
+            .note(|tick| tick.sample.is_ageing_due = Some(view.is_ageing_due));
+    }
     let look = WalkLook {
         usage_bytes,
-        is_splitting: on.is_splitting(),
+        is_splitting: view.is_splitting,
         is_pageout_wanted,
-        is_ageing_due: is_pageout_wanted && is_ageing_due(on),
+        is_ageing_due: is_pageout_wanted && view.is_ageing_due,
     };
     let Some(pause_ms) = on.control().walk_pause_ms(&look) else {
         return Ok(());
@@ -302,14 +291,14 @@ fn walk_if_due<M: Mechanism>(
     if may_walk(on, now, pause_ms) {
         return walk(on, now, usage_bytes);
     }
-    on.put_off_walk(now);
+    on.hear(now, Event::WalkPutOff);
     Ok(())
 }
 
 /// Whether a walk may come that clears, where walks are to be so far apart.
 pub fn may_walk<M: Mechanism>(on: &mut M, now: TimeMs, pause_ms: u64) -> bool {
     // Sooner it would not clear, and what was used since would not be told from what was used before.
-    let rest_us = on.rest_us(now);
+    let rest_us = on.view(now).rest_us;
     let may_come = rest_us == 0 && on.control().may_look(now, pause_ms);
     let ask = WalkAsk {
         pause_ms,
@@ -318,14 +307,6 @@ pub fn may_walk<M: Mechanism>(on: &mut M, now: TimeMs, pause_ms: u64) -> bool {
     };
     on.recorder().note(|tick| tick.plan.walk_asks.push(ask));
     may_come
-}
-
-/// Whether the engine wants a new generation.
-fn is_ageing_due<M: Mechanism>(on: &mut M) -> bool {
-    let is_due = on.is_ageing_due();
-    on.recorder()
-        .note(|tick| tick.sample.is_ageing_due = Some(is_due));
-    is_due
 }
 
 /// Walks all programs; a new generation is born.
@@ -344,26 +325,16 @@ pub fn walk<M: Mechanism>(on: &mut M, now: TimeMs, usage_bytes: u64) -> Result<(
 /// # Errors
 /// The mechanism's: the run can't go on.
 pub fn look<M: Mechanism>(on: &mut M, now: TimeMs, is_thorough: bool) -> Result<(), M::Error> {
-    on.prepare_walk(now);
     let is_thorough = on.control_mut().begin_walk() || is_thorough;
-    let is_for_pageout = on.control().is_clearing_for_pageout();
-    let visit = on.visit(now, is_thorough, is_for_pageout)?;
-    on.control_mut().note_walk_cost(visit.cpu_ns, visit.wall_ns);
-    let intent = match is_for_pageout {
+    let intent = match on.control().is_clearing_for_pageout() {
         true => ClearIntent::Pageout,
         false => ClearIntent::Watch,
     };
+    let visit = on.visit(now, is_thorough, intent)?;
+    on.control_mut()
+        .note_walk_cost(visit.sample.cpu_ns, visit.sample.wall_ns);
     on.recorder().note(|tick| {
-        let found = on.found();
-        tick.sample.walks.push(WalkSample {
-            nr_spaces: visit.nr_spaces,
-            nr_spaces_skipped: visit.nr_spaces_skipped,
-            nr_entries: visit.nr_entries,
-            cpu_ns: visit.cpu_ns,
-            wall_ns: visit.wall_ns,
-            found: found.all,
-            programs: found.programs,
-        });
+        tick.sample.walks.push(visit.sample);
         tick.plan.walks.push(WalkPlan {
             is_thorough,
             clear: visit.has_cleared.then_some(intent),
@@ -375,9 +346,8 @@ pub fn look<M: Mechanism>(on: &mut M, now: TimeMs, is_thorough: bool) -> Result<
 
 /// All that follows a walk: huge pages are chosen to be split.
 pub fn after_walk<M: Mechanism>(on: &mut M, now: TimeMs, usage_bytes: u64) {
-    on.choose_splits(now);
+    on.hear(now, Event::WalkEnded);
     on.control_mut().end_walk(now, usage_bytes);
-    on.end_walk(now);
 }
 
 /// Notes what follows the walk that was noted last.

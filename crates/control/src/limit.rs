@@ -35,6 +35,7 @@ mod tests;
 use crate::sample::{CgroupVersion, GroupStats};
 use crate::tunables::config;
 use crate::watermarks::Watermarks;
+use serde::{Deserialize, Serialize};
 use strata_lru::TimeMs;
 
 config! {
@@ -61,7 +62,8 @@ const RECENT_MS: u64 = 1000;
 const STEP_SETTLES_MS: u64 = 50;
 
 /// How eviction stands after a tick.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Standing {
     /// Nothing to report.
     #[default]
@@ -114,7 +116,8 @@ pub enum Answer {
 }
 
 /// How far the kernel has been brought to hold usage at the line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Line {
     /// The limit stands there, one step below the budget.
     Held,

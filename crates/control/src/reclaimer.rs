@@ -21,6 +21,7 @@ use crate::backoff::TIMES_MAX;
 use crate::sample::CpuState;
 use crate::tunables::config;
 use crate::watermarks::Watermarks;
+use serde::{Deserialize, Serialize};
 use strata_lru::TimeMs;
 
 config! {
@@ -36,7 +37,8 @@ config! {
 }
 
 /// Who reclaims.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Reclaimer {
     /// The pages that the engine chose, one by one.
     #[default]

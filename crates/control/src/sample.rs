@@ -256,7 +256,8 @@ pub struct CpuSample {
 }
 
 /// Whether a processor is free for Strata.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum CpuState {
     /// One is, or nobody has looked.
     #[default]

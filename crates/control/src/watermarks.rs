@@ -24,6 +24,7 @@
 
 use crate::sample::PAGE_BYTES;
 use crate::tunables::config;
+use serde::{Deserialize, Serialize};
 
 config! {
     /// How far the marks lie from a budget and from each other.
@@ -64,7 +65,8 @@ impl Config {
 }
 
 /// Usage at which something begins or ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Watermarks {
     /// Walks come from here on.
     pub approach_bytes: u64,

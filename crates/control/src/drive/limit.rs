@@ -154,7 +154,7 @@ mod tests {
         };
         let mut limit = Limit::new(CgroupVersion::V2, &marks, limit::Config::DEFAULT);
         let need = Need {
-            standing: limit::Standing::Fine,
+            standing: Standing::Fine,
             is_under_oom: false,
             has_free_swap: true,
             usage_bytes,

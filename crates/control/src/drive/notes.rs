@@ -65,7 +65,7 @@ impl Seen {
                 }
                 let wanted = cpu.wanted();
                 tick.plan.share = Some(Share {
-                    processors: control.cpu_state().into(),
+                    processors: control.cpu_state(),
                     wanted_processors: wanted.all,
                     wanted_threads: wanted.nr_threads,
                     refaulted_pages_per_s: cpu.refaulted_pages_per_s(),
@@ -76,7 +76,7 @@ impl Seen {
             tick.plan.cache = actions.filter_map(|of| CacheAsk::of(*of)).collect();
             let asked = plan.decision.asked;
             tick.plan.reclaimer = Some(Reclaimer {
-                who: control.reclaimer().into(),
+                who: control.reclaimer(),
                 pageout_pages: asked.pageout_pages,
                 reclaim_bytes: asked.kernel_bytes,
                 wait_ms: asked.wait_ms,

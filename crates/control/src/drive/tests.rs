@@ -62,7 +62,7 @@ fn the_oldest_go_and_one_walk_at_most_helps() {
 #[test]
 fn empty_is_believed_after_a_walk_only() {
     let mut memory = Memory::new();
-    memory.rest_us = 1;
+    memory.view.rest_us = 1;
     memory.oldest = [Isolated::Empty, Isolated::Empty].into();
     let standing = sure(evict(&mut memory, TimeMs(0), USAGE_BYTES, 64));
     assert_eq!(standing, Standing::NothingEvictable);
@@ -108,7 +108,7 @@ fn an_engine_that_can_not_go_on_has_nothing_evictable() {
 #[test]
 fn pages_are_not_asked_for_while_some_are_out_and_nothing_to_take_makes_the_loop_wait() {
     let mut memory = Memory::new();
-    memory.is_batch_out = true;
+    memory.view.is_batch_out = true;
     // A walk has been made: that one is not due.
     sure(walk(&mut memory, TimeMs(0), USAGE_BYTES));
     memory.take_asked();
@@ -119,7 +119,7 @@ fn pages_are_not_asked_for_while_some_are_out_and_nothing_to_take_makes_the_loop
         plan(Action::PageOut { nr_pages: 64 }),
     ));
     assert_eq!((memory.take_asked(), ticked.wait_ms), (Vec::new(), 5));
-    memory.is_batch_out = false;
+    memory.view.is_batch_out = false;
     memory.oldest = [Isolated::Thrashing].into();
     let ticked = sure(carry_out(
         &mut memory,
@@ -150,10 +150,10 @@ fn the_kernel_is_not_asked_for_what_min_ttl_protects_nor_while_it_finds_nothing(
     };
     let mut memory = Memory::of(Control::new(setup(1000), &Config::default()));
     assert_eq!(asked(&mut memory, 0), (true, Standing::Fine));
-    memory.is_all_young = true;
+    memory.view.is_all_young = true;
     assert_eq!(asked(&mut memory, 1), (false, Standing::Thrashing));
     let mut memory = Memory::of(Control::new(setup(0), &Config::default()));
-    memory.is_all_young = true;
+    memory.view.is_all_young = true;
     assert_eq!(
         asked(&mut memory, 0),
         (true, Standing::Fine),
@@ -176,14 +176,14 @@ fn the_kernel_is_not_asked_for_what_min_ttl_protects_nor_while_it_finds_nothing(
 #[test]
 fn a_walk_that_has_to_wait_for_clearing_is_asked_again_at_the_next_tick() {
     let mut memory = Memory::new();
-    memory.rest_us = 700;
+    memory.view.rest_us = 700;
     let nothing = || Plan::default();
     sure(carry_out(&mut memory, TimeMs(0), USAGE_BYTES, nothing()));
     assert_eq!(memory.take_asked(), [Asked::WalkPutOff]);
     let asks = memory.tick().plan.walk_asks;
     assert_eq!(asks.len(), 1);
     assert!(!asks[0].may_come && asks[0].rest_us == 700);
-    memory.rest_us = 0;
+    memory.view.rest_us = 0;
     sure(carry_out(&mut memory, TimeMs(1), USAGE_BYTES, nothing()));
     assert_eq!(
         memory.take_asked()[..2],
@@ -232,7 +232,7 @@ fn a_walk_comes_when_the_engine_wants_a_generation() {
     };
     for is_due in [true, false] {
         let mut memory = Memory::of(Control::new(setup, &Config::default()));
-        (memory.is_batch_out, memory.is_ageing_due) = (true, is_due);
+        (memory.view.is_batch_out, memory.view.is_ageing_due) = (true, is_due);
         let has_walked = walks_after(&mut memory, 500, plan(Action::PageOut { nr_pages: 64 }));
         assert_eq!(has_walked, is_due);
         assert_eq!(memory.tick().sample.is_ageing_due, Some(is_due));

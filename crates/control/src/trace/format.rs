@@ -4,10 +4,13 @@
 //! (whoever reads or decides), nor how lines are written and read.
 //!
 //! **Invariants** I1: no address and no number of a page, a process or a thread: quantities only. I2: the format does not
-//! change with what the loop is made of, so its enums are its own. I3: nothing that is empty is written.
+//! change with what the loop is made of: a type of the loop that is renamed keeps its words here, or kept traces are not read
+//! any more. I3: nothing that is empty is written.
 
 use super::plan::Plan;
+pub use crate::sample::FreeSwap;
 use crate::sample::{Actuator, CacheLook, GroupStats};
+pub use crate::watermarks::Watermarks as Marks;
 use serde::{Deserialize, Serialize, Serializer};
 use std::collections::BTreeMap;
 
@@ -125,26 +128,6 @@ pub enum TargetKind {
     Cgroup,
 }
 
-/// Usage at which something begins or ends, bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Marks {
-    /// Walks come from here on.
-    pub approach_bytes: u64,
-    /// Reclaim stops here.
-    pub low_bytes: u64,
-    /// Reclaim starts here.
-    pub high_bytes: u64,
-    /// The usage above which the kernel takes over.
-    pub urgent_bytes: u64,
-    /// Where the kernel holds usage under pressure.
-    pub line_bytes: u64,
-    /// What was asked for.
-    pub budget_bytes: u64,
-    /// The hard limit behind the budget.
-    pub backstop_bytes: u64,
-}
-
 /// One turn of the loop.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -256,8 +239,6 @@ pub struct LimitSample {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage_bytes: Option<u64>,
 }
-
-pub use crate::sample::FreeSwap;
 
 /// One reading of the kernel's counters of the group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -408,7 +389,7 @@ pub struct WalkSample {
     pub programs: Vec<ProgramPages>,
 }
 
-/// What a walk found in all programs; base pages.
+/// What a walk found; base pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Found {
@@ -428,6 +409,22 @@ pub struct Found {
     pub nr_unreclaimable_pages: u64,
     /// Present but not managed, because the folio table is full.
     pub nr_untracked_pages: u64,
+}
+
+impl Found {
+    /// Adds what was found in another program.
+    pub fn add(&mut self, other: &Found) {
+        for kind in [0, 1] {
+            self.nr_resident_pages[kind] += other.nr_resident_pages[kind];
+            self.nr_young_pages[kind] += other.nr_young_pages[kind];
+        }
+        self.nr_appeared_pages += other.nr_appeared_pages;
+        self.nr_refaulted_pages += other.nr_refaulted_pages;
+        self.nr_reclaimed_pages += other.nr_reclaimed_pages;
+        self.nr_freed_pages += other.nr_freed_pages;
+        self.nr_unreclaimable_pages += other.nr_unreclaimable_pages;
+        self.nr_untracked_pages += other.nr_untracked_pages;
+    }
 }
 
 /// Base pages of one program, by kind (anon, file).

@@ -2,29 +2,12 @@
 //!
 //! **Owns** these translations, so that types of the loop can be renamed and the format stays. **Does not own** either.
 
-use super::{Answer, CacheAsk, LimitAction, LineState, Marks, Processors, Standing, Verdicts, Who};
-use crate::limit::{Answer as Came, Line, Standing as Stands, Step};
+use super::{Answer, CacheAsk, LimitAction, Verdicts};
+use crate::limit::{Answer as Came, Step};
 use crate::plan::Action;
-use crate::reclaimer::Reclaimer as Takes;
-use crate::sample::CpuState;
 use crate::tunables::Tunables;
-use crate::watermarks::Watermarks;
 use std::collections::BTreeMap;
 use strata_lru::{Isolated, Verdict};
-
-impl From<Watermarks> for Marks {
-    fn from(marks: Watermarks) -> Marks {
-        Marks {
-            approach_bytes: marks.approach_bytes,
-            low_bytes: marks.low_bytes,
-            high_bytes: marks.high_bytes,
-            urgent_bytes: marks.urgent_bytes,
-            line_bytes: marks.line_bytes,
-            budget_bytes: marks.budget_bytes,
-            backstop_bytes: marks.backstop_bytes,
-        }
-    }
-}
 
 impl CacheAsk {
     /// As the loop has it; `None`: it has nothing to do with page cache.
@@ -42,25 +25,6 @@ impl CacheAsk {
     }
 }
 
-impl From<Stands> for Standing {
-    fn from(standing: Stands) -> Standing {
-        match standing {
-            Stands::Fine => Standing::Fine,
-            Stands::NothingEvictable => Standing::NothingEvictable,
-            Stands::Thrashing => Standing::Thrashing,
-        }
-    }
-}
-
-impl From<CpuState> for Processors {
-    fn from(state: CpuState) -> Processors {
-        match state {
-            CpuState::Free => Processors::Free,
-            CpuState::Taken => Processors::Taken,
-        }
-    }
-}
-
 impl From<Isolated> for Answer {
     fn from(answer: Isolated) -> Answer {
         match answer {
@@ -73,27 +37,6 @@ impl From<Isolated> for Answer {
     }
 }
 
-impl From<Takes> for Who {
-    fn from(reclaimer: Takes) -> Who {
-        match reclaimer {
-            Takes::Pageout => Who::Pageout,
-            Takes::Kernel => Who::Kernel,
-            Takes::Programs => Who::Programs,
-        }
-    }
-}
-
-impl From<Line> for LineState {
-    fn from(line: Line) -> LineState {
-        match line {
-            Line::Held => LineState::Held,
-            Line::Moving => LineState::Moving,
-            Line::Resting => LineState::Resting,
-            Line::NotOffered => LineState::NotOffered,
-        }
-    }
-}
-
 impl LimitAction {
     /// What a step did to the limit; `None`: it only looked.
     pub(crate) fn of(step: Step, came: Came) -> Option<LimitAction> {
@@ -102,7 +45,7 @@ impl LimitAction {
             (Step::ReleaseHigh, _) => LimitAction::ReleaseHigh,
             (Step::Settle, _) => LimitAction::Settle,
             (Step::HandBackOom, _) => LimitAction::HandBackOom,
-            (Step::HoldLine, Came::Line(line)) => LimitAction::HoldLine(line.into()),
+            (Step::HoldLine, Came::Line(line)) => LimitAction::HoldLine(line),
             (Step::Raise { bytes }, Came::Raised(raised_bytes)) => LimitAction::Raise {
                 bytes,
                 raised_bytes,
@@ -160,16 +103,6 @@ mod tests {
             (Isolated::Empty, Answer::Empty),
         ] {
             assert_eq!(Answer::from(answer), name);
-        }
-    }
-
-    #[test]
-    fn who_has_the_processors_has_a_name_of_its_own() {
-        for (state, name) in [
-            (CpuState::Free, Processors::Free),
-            (CpuState::Taken, Processors::Taken),
-        ] {
-            assert_eq!(Processors::from(state), name);
         }
     }
 

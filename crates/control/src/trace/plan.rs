@@ -2,6 +2,9 @@
 //!
 //! **Owns** this part of the format. **Does not own** the rest (`format`), nor any decision.
 
+pub use crate::limit::{Line as LineState, Standing};
+pub use crate::reclaimer::Reclaimer as Who;
+pub use crate::sample::CpuState as Processors;
 use serde::{Deserialize, Serialize};
 
 fn is_off(flag: &bool) -> bool {
@@ -95,19 +98,6 @@ pub enum CacheAsk {
     },
 }
 
-/// How eviction stands.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Standing {
-    /// Nothing to report.
-    #[default]
-    Fine,
-    /// Above the low mark and nothing evictable is left.
-    NothingEvictable,
-    /// Only pages younger than `min_ttl_ms` are left.
-    Thrashing,
-}
-
 /// Who reclaims, and with how much, before anything holds it back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -120,19 +110,6 @@ pub struct Reclaimer {
     pub reclaim_bytes: u64,
     /// The wait that goes with this reclaimer.
     pub wait_ms: u64,
-}
-
-/// Who reclaims.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Who {
-    /// Strata, page by page.
-    #[default]
-    Pageout,
-    /// The kernel, when it is asked.
-    Kernel,
-    /// The programs, in their own faults.
-    Programs,
 }
 
 /// How the processors are shared.
@@ -149,17 +126,6 @@ pub struct Share {
     pub refaulted_pages_per_s: f64,
     /// What pageout may take of a processor, percent.
     pub pageout_percent_max: u32,
-}
-
-/// Whether a processor is free for Strata.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Processors {
-    /// One is.
-    #[default]
-    Free,
-    /// The group's programs and others want all of them.
-    Taken,
 }
 
 /// What was done at one look at the limit.
@@ -201,20 +167,6 @@ pub enum LimitAction {
     HandBackOom,
     /// The kernel refused a change, or the limit could not be read.
     Fail,
-}
-
-/// How far holding the line has got.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LineState {
-    /// The limit stands there.
-    Held,
-    /// The limit is still above the line.
-    Moving,
-    /// The line was given up for a while.
-    Resting,
-    /// There is no line.
-    NotOffered,
 }
 
 /// What the kernel was asked to reclaim.
@@ -301,10 +253,10 @@ pub struct WalkPlan {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClearIntent {
-    /// In a way that leaves the kernel's lists as they are.
+    /// In a way that leaves the kernel's lists as they are, or puts them right afterwards: the kernel chooses, or nobody.
     #[default]
     Watch,
-    /// As is cheapest, because the kernel does not choose.
+    /// As is cheapest, because the engine chooses: a page that is marked cold for the kernel does no harm.
     Pageout,
 }
 

@@ -19,46 +19,8 @@ pub(crate) mod tracker;
 mod tracker_tests;
 pub(crate) mod walk;
 
+pub use strata_control::trace::Found as WalkFindings;
 use strata_linux::access::WalkCost;
-use strata_lru::Kind;
-
-/// What one walk of one space found; base pages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct WalkFindings {
-    /// Present and reclaimable, by kind (anon, file).
-    pub nr_resident_pages: [u64; 2],
-    /// Accessed since the last walk, by kind.
-    pub nr_young_pages: [u64; 2],
-    /// New since the last walk.
-    pub nr_appeared_pages: u64,
-    /// New pages that are back after an eviction.
-    pub nr_refaulted_pages: u64,
-    /// Gone since the last walk, taken by the kernel.
-    pub nr_reclaimed_pages: u64,
-    /// Gone since the last walk, given back by the program.
-    pub nr_freed_pages: u64,
-    /// Present but locked, hugetlb or special.
-    pub nr_unreclaimable_pages: u64,
-    /// Present but not managed, because the folio table is full.
-    pub nr_untracked_pages: u64,
-}
-
-impl WalkFindings {
-    /// Adds another space's findings.
-    pub fn add(&mut self, other: &WalkFindings) {
-        for kind in Kind::ALL {
-            self.nr_resident_pages[kind.index()] += other.nr_resident_pages[kind.index()];
-            self.nr_young_pages[kind.index()] += other.nr_young_pages[kind.index()];
-        }
-        self.nr_appeared_pages += other.nr_appeared_pages;
-        self.nr_refaulted_pages += other.nr_refaulted_pages;
-        self.nr_reclaimed_pages += other.nr_reclaimed_pages;
-        self.nr_freed_pages += other.nr_freed_pages;
-        self.nr_unreclaimable_pages += other.nr_unreclaimable_pages;
-        self.nr_untracked_pages += other.nr_untracked_pages;
-    }
-}
 
 /// What looking cost.
 #[derive(Clone, Copy, Debug, Default, serde::Serialize)]

@@ -24,6 +24,7 @@ pub use error::AccessError;
 pub use kernel::{KernelGenerations, KernelLruError};
 pub use probe::parse_release;
 pub use smaps::SmapsSource;
+pub use strata_control::trace::ClearIntent;
 pub use ways::{Way, Ways, entries_of};
 
 use crate::addr::{AddrRange, TableNo, TableSpan};
@@ -132,17 +133,6 @@ impl WalkCost {
         self.nr_runs += other.nr_runs;
         self.wall_ns += other.wall_ns;
     }
-}
-
-/// How accessed bits are to be cleared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClearIntent {
-    /// The engine evicts page by page (pageout): marking pages cold for the kernel does no harm, so
-    /// the cheaper of `MADV_COLD` on the young ranges and `clear_refs` is used.
-    Pageout,
-    /// Somebody else chooses (the kernel, or nobody): the kernel's lists are left alone where
-    /// `clear_refs` is quick enough, and put right afterwards where it is not.
-    Watch,
 }
 
 /// Somebody who can read accessed bits.

@@ -107,7 +107,7 @@ impl<P: PlaysKernel> World<'_, P> {
         standing: Standing,
         is_under_oom: bool,
     ) -> Result<(), SimError> {
-        self.recorder.begin_limit(standing.into());
+        self.recorder.begin_limit(standing);
         let usage_bytes = self.usage_bytes();
         let need = Need {
             standing,

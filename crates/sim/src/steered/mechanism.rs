@@ -5,11 +5,11 @@
 
 use strata_control::{
     Action, Control, PAGE_BYTES,
-    drive::{BatchSize, Mechanism, Visit, WalkFound},
+    drive::{BatchSize, Event, Given, Mechanism, View, Visit},
     hold_up::{CALL_GOAL_NS, CLEARING_SHARE},
-    trace::Recorder,
+    trace::{ClearIntent, Recorder},
 };
-use strata_lru::{Isolated, Kind, TimeMs};
+use strata_lru::{Kind, TimeMs};
 
 use super::{
     Hierarchy,
@@ -40,16 +40,24 @@ impl<P: PlaysKernel> Mechanism for World<'_, P> {
         &mut self.control
     }
 
-    fn note_attempt(&mut self) {
-        self.looped.nr_attempts += 1;
-    }
-
     fn recorder(&self) -> &Recorder {
         &self.recorder
     }
 
-    fn found(&self) -> WalkFound {
-        self.pages.found()
+    fn view(&mut self, _: TimeMs) -> View {
+        View {
+            is_batch_out: self.pages.is_batch_out(),
+            rest_us: self.rest_us(),
+            ..View::default()
+        }
+    }
+
+    fn hear(&mut self, _: TimeMs, event: Event) {
+        match event {
+            Event::Attempt => self.looped.nr_attempts += 1,
+            Event::WalkEnded => self.counts.nr_walks += 1,
+            Event::Thrashing | Event::WalkPutOff => {}
+        }
     }
 
     fn ask_kernel(&mut self, _: TimeMs, bytes: u64) -> bool {
@@ -74,50 +82,34 @@ impl<P: PlaysKernel> Mechanism for World<'_, P> {
         is_taken
     }
 
-    fn is_batch_out(&self) -> bool {
-        self.pages.is_batch_out()
-    }
-
-    fn isolate(
-        &mut self,
-        now: TimeMs,
-        nr_pages: u64,
-    ) -> Result<Option<(Isolated, Vec<u32>)>, SimError> {
+    fn isolate(&mut self, now: TimeMs, nr_pages: u64) -> Result<Option<Given<Vec<u32>>>, SimError> {
         let swappiness = self.control.swappiness();
-        self.pages.isolate(nr_pages, swappiness, now).map(Some)
-    }
-
-    fn size_of(batch: &Vec<u32>) -> BatchSize {
-        BatchSize {
+        let (answer, batch) = self.pages.isolate(nr_pages, swappiness, now)?;
+        let size = BatchSize {
             nr_folios: batch.len() as u64,
             nr_requests: u64::from(!batch.is_empty()),
-        }
+        };
+        Ok(Some(Given {
+            answer,
+            batch,
+            size,
+        }))
     }
 
     fn send(&mut self, _: TimeMs, batch: Vec<u32>) {
         self.pageout.submit(self.looped.at_ns, batch);
     }
 
-    fn rest_us(&mut self, _: TimeMs) -> u64 {
-        if self.clearer.is_busy {
-            return BUSY_REST_US;
-        }
-        let due_ns = (self.looped.last_cleared_walk_ns).map_or(0, |then| then + self.pace_ns());
-        due_ns.saturating_sub(self.looped.at_ns).div_ceil(1000)
-    }
-
-    fn prepare_walk(&mut self, _: TimeMs) {
-        self.note_members();
-    }
-
     fn visit(
         &mut self,
-        now: TimeMs,
+        _: TimeMs,
         is_thorough: bool,
-        is_for_pageout: bool,
+        intent: ClearIntent,
     ) -> Result<Visit, SimError> {
+        let is_for_pageout = intent == ClearIntent::Pageout;
+        self.note_members();
         let at_ns = self.looped.at_ns;
-        let may_clear = self.rest_us(now) == 0;
+        let may_clear = self.rest_us() == 0;
         let mut visit = Visit {
             has_cleared: may_clear,
             ..Visit::default()
@@ -132,7 +124,7 @@ impl<P: PlaysKernel> Mechanism for World<'_, P> {
             let used_ns = self.timeline.cpu_ns_of(space.number);
             if !is_thorough && used_ns.is_some() && space.cpu_ns_at_walk == used_ns {
                 self.pages.leave_out(index);
-                visit.nr_spaces_skipped += 1;
+                visit.sample.nr_spaces_skipped += 1;
                 continue;
             }
             let mut young = std::mem::take(&mut self.looped.young);
@@ -140,13 +132,14 @@ impl<P: PlaysKernel> Mechanism for World<'_, P> {
             self.pages.walk(index, &self.machine, &mut young)?;
             let findings = self.pages.spaces()[index].findings;
             let nr_resident_pages = findings.nr_resident_pages.iter().sum();
-            visit.nr_spaces += 1;
-            visit.nr_entries += findings.nr_entries;
-            visit.cpu_ns += findings.nr_entries * prices::WALK_NS;
-            visit.cpu_ns += nr_resident_pages * prices::NOTE_NS;
+            visit.sample.nr_spaces += 1;
+            visit.sample.nr_entries += findings.nr_entries;
+            visit.sample.cpu_ns += findings.nr_entries * prices::WALK_NS;
+            visit.sample.cpu_ns += nr_resident_pages * prices::NOTE_NS;
             self.pages.space_mut(index).cpu_ns_at_walk = used_ns.filter(|_| may_clear);
             if may_clear {
-                visit.cpu_ns += self.clear(&young, nr_resident_pages, is_for_pageout, &mut pieces);
+                visit.sample.cpu_ns +=
+                    self.clear(&young, nr_resident_pages, is_for_pageout, &mut pieces);
             }
             self.looped.young = young;
         }
@@ -155,17 +148,14 @@ impl<P: PlaysKernel> Mechanism for World<'_, P> {
             let restore = restores.then(|| self.active_slots());
             self.clearer.submit(at_ns, pieces, restore);
         }
-        visit.wall_ns = visit.cpu_ns;
-        self.looped.walked_ns += visit.cpu_ns;
+        visit.sample.wall_ns = visit.sample.cpu_ns;
+        (visit.sample.found, visit.sample.programs) = self.pages.found();
+        self.looped.walked_ns += visit.sample.cpu_ns;
         Ok(visit)
     }
 
     fn age(&mut self, now: TimeMs) -> Result<(), SimError> {
         self.pages.finish_walk(self.control.swappiness(), now)
-    }
-
-    fn end_walk(&mut self, _: TimeMs) {
-        self.counts.nr_walks += 1;
     }
 
     fn apply(&mut self, _: TimeMs, action: Action) {
@@ -187,6 +177,15 @@ impl<P: PlaysKernel> Mechanism for World<'_, P> {
 }
 
 impl<P: PlaysKernel> World<'_, P> {
+    /// How long clearing has to rest still, microseconds.
+    fn rest_us(&self) -> u64 {
+        if self.clearer.is_busy {
+            return BUSY_REST_US;
+        }
+        let due_ns = (self.looped.last_cleared_walk_ns).map_or(0, |then| then + self.pace_ns());
+        due_ns.saturating_sub(self.looped.at_ns).div_ceil(1000)
+    }
+
     /// How far apart walks that clear come at least, nanoseconds.
     fn pace_ns(&self) -> u64 {
         self.clearer.held_ns * u64::from(CLEARING_SHARE)

@@ -13,7 +13,7 @@
 
 use std::ops::Range;
 
-use strata_control::{drive::WalkFound, trace::ProgramPages};
+use strata_control::trace::{Found, ProgramPages};
 use strata_lru::{
     AccessVia, Arrival, Cause, Config, EvictBatch, FolioId, GoneCause, GroupId, Isolated, Kind,
     MinTtl, MultiGen, NodeId, Order, Policy, ReclaimRequest, ReclaimStats, SpaceNo, Swappiness,
@@ -120,13 +120,13 @@ impl Pages {
     }
 
     /// What the last walk found, in all spaces and in each.
-    pub(super) fn found(&self) -> WalkFound {
-        let mut found = WalkFound::default();
+    pub(super) fn found(&self) -> (Found, Vec<ProgramPages>) {
+        let mut all = Found::default();
+        let mut programs = Vec::new();
         for Space {
             number, findings, ..
         } in &self.spaces
         {
-            let all = &mut found.all;
             for kind in Kind::ALL {
                 all.nr_resident_pages[kind.index()] += findings.nr_resident_pages[kind.index()];
                 all.nr_young_pages[kind.index()] += findings.nr_young_pages[kind.index()];
@@ -135,13 +135,13 @@ impl Pages {
             all.nr_refaulted_pages += findings.nr_refaulted_pages;
             all.nr_reclaimed_pages += findings.nr_reclaimed_pages;
             all.nr_freed_pages += findings.nr_freed_pages;
-            found.programs.push(ProgramPages {
+            programs.push(ProgramPages {
                 program: number.0,
                 nr_resident_pages: findings.nr_resident_pages,
                 nr_young_pages: findings.nr_young_pages,
             });
         }
-        found
+        (all, programs)
     }
 
     /// The engine's counters.

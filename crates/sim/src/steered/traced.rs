@@ -57,7 +57,7 @@ impl<P: PlaysKernel> World<'_, P> {
                     Hierarchy::V1 => "cgroup_v1".to_owned(),
                     Hierarchy::V2 => "cgroup_v2".to_owned(),
                 },
-                marks: self.marks.into(),
+                marks: self.marks,
                 policy: PolicyName::default(),
                 actuator: self.setup.actuator,
                 swappiness: (self.swappiness != Swappiness::DEFAULT).then(|| self.swappiness.get()),
@@ -92,7 +92,7 @@ impl<P: PlaysKernel> World<'_, P> {
         let Some(mut tick) = self.recorder.take() else {
             return;
         };
-        (tick.plan.wait_ms, tick.plan.standing) = (wait_ms, standing.into());
+        (tick.plan.wait_ms, tick.plan.standing) = (wait_ms, standing);
         self.traced.due_ms = now.0 + wait_ms;
         self.traced.nr_samples += 1;
         self.traced.lines.push(Line::Tick(Box::new(tick)));

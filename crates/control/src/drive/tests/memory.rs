@@ -4,10 +4,10 @@
 
 use crate::control::Control;
 use crate::control::tests::{MIB, with};
-use crate::drive::{BatchSize, Mechanism, Visit, WalkFound};
+use crate::drive::{BatchSize, Event, Given, Mechanism, View, Visit};
 use crate::plan::Action;
 use crate::sample::Actuator;
-use crate::trace::{Recorder, Tick};
+use crate::trace::{ClearIntent, Recorder, Tick};
 use std::collections::VecDeque;
 use strata_lru::{Isolated, TimeMs};
 
@@ -29,10 +29,7 @@ pub(super) struct Memory {
     pub(super) recorder: Recorder,
     pub(super) asked: Vec<Asked>,
     pub(super) oldest: VecDeque<Isolated>,
-    pub(super) is_all_young: bool,
-    pub(super) is_batch_out: bool,
-    pub(super) is_ageing_due: bool,
-    pub(super) rest_us: u64,
+    pub(super) view: View,
 }
 
 impl Memory {
@@ -42,10 +39,7 @@ impl Memory {
             recorder: Recorder::recording(),
             asked: Vec::new(),
             oldest: VecDeque::new(),
-            is_all_young: false,
-            is_batch_out: false,
-            is_ageing_due: false,
-            rest_us: 0,
+            view: View::default(),
         }
     }
 
@@ -81,18 +75,18 @@ impl Mechanism for Memory {
         &mut self.control
     }
 
-    fn note_attempt(&mut self) {}
-
     fn recorder(&self) -> &Recorder {
         &self.recorder
     }
 
-    fn found(&self) -> WalkFound {
-        WalkFound::default()
+    fn view(&mut self, _: TimeMs) -> View {
+        self.view
     }
 
-    fn is_all_young(&mut self, _: TimeMs) -> bool {
-        self.is_all_young
+    fn hear(&mut self, _: TimeMs, event: Event) {
+        if event == Event::WalkPutOff {
+            self.asked.push(Asked::WalkPutOff);
+        }
     }
 
     fn ask_kernel(&mut self, _: TimeMs, bytes: u64) -> bool {
@@ -100,47 +94,36 @@ impl Mechanism for Memory {
         true
     }
 
-    fn is_batch_out(&self) -> bool {
-        self.is_batch_out
-    }
-
-    fn isolate(
-        &mut self,
-        _: TimeMs,
-        nr_pages: u64,
-    ) -> Result<Option<(Isolated, u64)>, Self::Error> {
+    fn isolate(&mut self, _: TimeMs, nr_pages: u64) -> Result<Option<Given<u64>>, Self::Error> {
         self.asked.push(Asked::Oldest);
         let answer = self.oldest.pop_front();
-        Ok(answer.map(|answer| match answer {
-            Isolated::Pages(_) => (answer, nr_pages),
-            _ => (answer, 0),
+        Ok(answer.map(|answer| {
+            let batch = match answer {
+                Isolated::Pages(_) => nr_pages,
+                _ => 0,
+            };
+            let size = BatchSize {
+                nr_folios: batch,
+                nr_requests: 1,
+            };
+            Given {
+                answer,
+                batch,
+                size,
+            }
         }))
-    }
-
-    fn size_of(batch: &u64) -> BatchSize {
-        BatchSize {
-            nr_folios: *batch,
-            nr_requests: 1,
-        }
     }
 
     fn send(&mut self, _: TimeMs, batch: u64) {
         self.asked.push(Asked::Sent(batch));
     }
 
-    fn rest_us(&mut self, _: TimeMs) -> u64 {
-        self.rest_us
-    }
-
-    fn put_off_walk(&mut self, _: TimeMs) {
-        self.asked.push(Asked::WalkPutOff);
-    }
-
-    fn is_ageing_due(&mut self) -> bool {
-        self.is_ageing_due
-    }
-
-    fn visit(&mut self, _: TimeMs, is_thorough: bool, _: bool) -> Result<Visit, Self::Error> {
+    fn visit(
+        &mut self,
+        _: TimeMs,
+        is_thorough: bool,
+        _: ClearIntent,
+    ) -> Result<Visit, Self::Error> {
         self.asked.push(Asked::Walk { is_thorough });
         Ok(Visit::default())
     }

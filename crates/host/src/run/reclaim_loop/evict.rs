@@ -39,12 +39,9 @@ impl ReclaimLoop {
         };
         let has_pages = |pages: Option<u64>| pages.unwrap_or(0) > 0;
         let mut generations = views.iter().flat_map(|view| &view.generations);
-        let is_all_young = generations.all(|generation| {
+        generations.all(|generation| {
             generation.age_ms < min_ttl_ms || !generation.nr_pages.into_iter().any(has_pages)
-        });
-        self.recorder
-            .note(|tick| tick.sample.is_all_young = Some(is_all_young));
-        is_all_young
+        })
     }
 
     /// Chooses huge pages to be split, after a walk.

@@ -8,12 +8,12 @@ use super::ReclaimLoop;
 use crate::pages::walk::Thoroughness;
 use crate::run::gauge::Gauge;
 use std::convert::Infallible;
-use strata_control::drive::{BatchSize, Mechanism, Visit, WalkFound};
-use strata_control::trace::{ProgramPages, Recorder};
+use strata_control::drive::{BatchSize, Event, Given, Mechanism, View, Visit};
+use strata_control::trace::{ProgramPages, Recorder, WalkSample};
 use strata_control::{Action, Control, FileNo, Reads};
 use strata_linux::access::ClearIntent;
 use strata_linux::actuator::PageoutRequest;
-use strata_lru::{Ageing, Isolated, TimeMs};
+use strata_lru::{Ageing, TimeMs};
 
 /// Near the budget, while walks pause, members are looked for again after so long.
 const MEMBERS_PAUSE_NEAR_MS: u64 = 1000;
@@ -24,7 +24,15 @@ const RELAXED_PRIORITY: u8 = 12;
 pub(super) struct Turn<'a> {
     pub(super) of: &'a mut ReclaimLoop,
     pub(super) gauge: &'a Gauge,
-    pub(super) now: TimeMs,
+}
+
+/// How large a batch is.
+pub(super) fn batch_size(batch: &[PageoutRequest]) -> BatchSize {
+    let nr_folios: usize = batch.iter().map(|request| request.pages.len()).sum();
+    BatchSize {
+        nr_folios: nr_folios as u64,
+        nr_requests: batch.len() as u64,
+    }
 }
 
 /// What can't fail has no failure to handle.
@@ -47,124 +55,101 @@ impl Mechanism for Turn<'_> {
         &mut self.of.control
     }
 
-    fn note_attempt(&mut self) {
-        self.of.nr_attempts += 1;
-    }
-
     fn recorder(&self) -> &Recorder {
         &self.of.recorder
     }
 
-    fn found(&self) -> WalkFound {
-        let tracker = &self.of.group.tracker;
-        let programs = tracker.spaces().iter().map(|(number, space)| ProgramPages {
-            program: number.0,
-            nr_resident_pages: space.findings.nr_resident_pages,
-            nr_young_pages: space.findings.nr_young_pages,
-        });
-        WalkFound {
-            all: tracker.findings().into(),
-            programs: programs.collect(),
+    fn view(&mut self, now: TimeMs) -> View {
+        self.of.hear_of_clearing();
+        let rest = self.of.group.walker().rest();
+        let swappiness = self.control().swappiness();
+        let ageing = self.of.group.tracker.ageing(swappiness);
+        let is_due = matches!(ageing, Ok(Ageing::Due));
+        View {
+            is_batch_out: self.of.group.tracker.is_batch_out(),
+            is_all_young: self.control().min_ttl_ms() > 0 && self.of.is_all_young(now),
+            is_splitting: self.of.is_splitting(),
+            is_ageing_due: is_due || self.of.is_lists_walk_due(now),
+            rest_us: u64::try_from(rest.as_micros().max(u128::from(!rest.is_zero())))
+                .unwrap_or(u64::MAX),
         }
     }
 
-    fn is_all_young(&mut self, now: TimeMs) -> bool {
-        self.of.is_all_young(now)
-    }
-
-    fn note_thrashing(&mut self) {
-        self.of.actuators.note_thrashing();
+    fn hear(&mut self, now: TimeMs, event: Event) {
+        match event {
+            Event::Attempt => self.of.nr_attempts += 1,
+            Event::Thrashing => self.of.actuators.note_thrashing(),
+            // A walk of many processes may be followed by a long pause.
+            Event::WalkPutOff => {
+                self.of
+                    .refresh_members_if_due(now, self.gauge, MEMBERS_PAUSE_NEAR_MS);
+            }
+            Event::WalkEnded => {
+                self.of.choose_splits(now);
+                self.of.walked_at = Some(now);
+                self.of.group.remember(now);
+            }
+        }
     }
 
     fn ask_kernel(&mut self, _: TimeMs, bytes: u64) -> bool {
         self.of.actuators.ask_kernel(bytes)
     }
 
-    fn is_batch_out(&self) -> bool {
-        self.of.group.tracker.is_batch_out()
-    }
-
-    fn choose_splits(&mut self, now: TimeMs) {
-        self.of.choose_splits(now);
-    }
-
-    fn is_splitting(&self) -> bool {
-        self.of.is_splitting()
-    }
-
     fn isolate(
         &mut self,
         now: TimeMs,
         nr_pages: u64,
-    ) -> Result<Option<(Isolated, Vec<PageoutRequest>)>, Infallible> {
+    ) -> Result<Option<Given<Vec<PageoutRequest>>>, Infallible> {
         let swappiness = self.control().swappiness();
         let tracker = &mut self.of.group.tracker;
         let isolated = tracker.isolate(nr_pages, swappiness, RELAXED_PRIORITY, now);
         Ok(isolated
             .inspect_err(|error| self.of.warn(format!("eviction stopped: {error}")))
-            .ok())
-    }
-
-    fn size_of(batch: &Vec<PageoutRequest>) -> BatchSize {
-        let nr_folios: usize = batch.iter().map(|request| request.pages.len()).sum();
-        BatchSize {
-            nr_folios: nr_folios as u64,
-            nr_requests: batch.len() as u64,
-        }
+            .ok()
+            .map(|(answer, batch)| Given {
+                answer,
+                size: batch_size(&batch),
+                batch,
+            }))
     }
 
     fn send(&mut self, _: TimeMs, batch: Vec<PageoutRequest>) {
         self.of.page_out(batch);
     }
 
-    fn rest_us(&mut self, _: TimeMs) -> u64 {
-        self.of.hear_of_clearing();
-        let rest = self.of.group.walker().rest();
-        u64::try_from(rest.as_micros().max(u128::from(!rest.is_zero()))).unwrap_or(u64::MAX)
-    }
-
-    fn is_ageing_due(&mut self) -> bool {
-        let swappiness = self.control().swappiness();
-        let ageing = self.of.group.tracker.ageing(swappiness);
-        let is_due = matches!(ageing, Ok(Ageing::Due));
-        is_due || self.of.is_lists_walk_due(self.now)
-    }
-
-    fn put_off_walk(&mut self, now: TimeMs) {
-        // A walk of many processes may be followed by a long pause.
-        self.of
-            .refresh_members_if_due(now, self.gauge, MEMBERS_PAUSE_NEAR_MS);
-    }
-
-    fn prepare_walk(&mut self, now: TimeMs) {
-        self.of.refresh_members(now, self.gauge);
-    }
-
     fn visit(
         &mut self,
-        _: TimeMs,
+        now: TimeMs,
         is_thorough: bool,
-        is_for_pageout: bool,
+        intent: ClearIntent,
     ) -> Result<Visit, Infallible> {
+        self.of.refresh_members(now, self.gauge);
         let thoroughness = match is_thorough {
             true => Thoroughness::Everything,
             false => Thoroughness::SkipIdle,
-        };
-        let intent = match is_for_pageout {
-            true => ClearIntent::Pageout,
-            false => ClearIntent::Watch,
         };
         let group = &mut self.of.group;
         let before = group.walk_sums();
         let failures = group.visit(intent, thoroughness);
         let after = group.walk_sums();
         let (cpu_ns, wall_ns) = group.last_walk_ns();
+        let tracker = &group.tracker;
+        let programs = tracker.spaces().iter().map(|(number, space)| ProgramPages {
+            program: number.0,
+            nr_resident_pages: space.findings.nr_resident_pages,
+            nr_young_pages: space.findings.nr_young_pages,
+        });
         let visit = Visit {
-            nr_spaces: after.nr_spaces - before.nr_spaces,
-            nr_spaces_skipped: after.nr_spaces_skipped - before.nr_spaces_skipped,
-            nr_entries: after.cost.nr_entries - before.cost.nr_entries,
-            cpu_ns,
-            wall_ns,
+            sample: WalkSample {
+                nr_spaces: after.nr_spaces - before.nr_spaces,
+                nr_spaces_skipped: after.nr_spaces_skipped - before.nr_spaces_skipped,
+                nr_entries: after.cost.nr_entries - before.cost.nr_entries,
+                cpu_ns,
+                wall_ns,
+                found: tracker.findings(),
+                programs: programs.collect(),
+            },
             has_cleared: group.has_cleared(),
         };
         for failure in failures {
@@ -179,11 +164,6 @@ impl Mechanism for Turn<'_> {
             self.of.warn(format!("ageing failed: {error}"));
         }
         Ok(())
-    }
-
-    fn end_walk(&mut self, now: TimeMs) {
-        self.of.walked_at = Some(now);
-        self.of.group.remember(now);
     }
 
     fn apply(&mut self, _: TimeMs, action: Action) {

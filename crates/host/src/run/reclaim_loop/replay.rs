@@ -5,8 +5,8 @@
 //! own** the traces (`tests/control-traces`), nor what holds of any trace (the binary's tests).
 
 use crate::run::trace::{
-    self, CacheAsk, Counters, FreeSwap, LimitAction, LineState, ProgramThreads, ReclaimFailure,
-    Recorded, Report, StatReader, Tick, read,
+    self, CacheAsk, Counters, FreeSwap, LimitAction, ProgramThreads, ReclaimFailure, Recorded,
+    Report, StatReader, Tick, read,
 };
 use flate2::read::GzDecoder;
 use std::collections::BTreeMap;
@@ -83,7 +83,7 @@ impl Loop {
             cache: read.cache.clone(),
             own_cpu_ns: read.own_cpu_ns.unwrap_or(0),
         });
-        if tick.plan.standing != trace::Standing::Fine {
+        if tick.plan.standing != Standing::Fine {
             self.control.back_off();
         }
         let asked = plan.decision.asked;
@@ -91,7 +91,7 @@ impl Loop {
         let cache = actions.filter_map(CacheAsk::of).collect();
         Decided {
             reclaimer: trace::Reclaimer {
-                who: self.control.reclaimer().into(),
+                who: self.control.reclaimer(),
                 pageout_pages: asked.pageout_pages,
                 reclaim_bytes: asked.kernel_bytes,
                 wait_ms: asked.wait_ms,
@@ -128,7 +128,7 @@ impl Loop {
         let cpu = self.control.cpu();
         let wanted = cpu.wanted();
         trace::Share {
-            processors: self.control.cpu_state().into(),
+            processors: self.control.cpu_state(),
             wanted_processors: wanted.all,
             wanted_threads: wanted.nr_threads,
             refaulted_pages_per_s: cpu.refaulted_pages_per_s(),
@@ -273,7 +273,7 @@ impl LimitReplay {
                 self.limit.take_counters(now, stats, usage_bytes, can_swap);
             }
             let need = Need {
-                standing: stands(done.standing),
+                standing: done.standing,
                 is_under_oom,
                 has_free_swap,
                 usage_bytes,
@@ -324,7 +324,7 @@ impl LimitReplay {
                     ) if bytes == *was => Answer::Raised(*raised_bytes),
                     (Step::HoldLine, Some(LimitAction::HoldLine(line))) => {
                         Answer::Line(match line {
-                            LineState::Held => Line::Held,
+                            Line::Held => Line::Held,
                             _ => Line::Moving,
                         })
                     }
@@ -333,14 +333,6 @@ impl LimitReplay {
             };
             step = self.limit.next(answer);
         }
-    }
-}
-
-fn stands(standing: trace::Standing) -> Standing {
-    match standing {
-        trace::Standing::Fine => Standing::Fine,
-        trace::Standing::NothingEvictable => Standing::NothingEvictable,
-        trace::Standing::Thrashing => Standing::Thrashing,
     }
 }
 

@@ -3,7 +3,7 @@
 //! **Owns** what comes before a plan, and the steps of orders. **Does not own** their queue (`orders`), the decisions and the
 //! order in which a plan is carried out (`strata_control`), nor what is acted on (`mechanism`).
 
-use super::mechanism::{Turn, sure};
+use super::mechanism::{Turn, batch_size, sure};
 use super::orders::{Done, Order, OrderError, Outcome, Quota, Want};
 use super::{Look, ReclaimLoop, Tick};
 use crate::remote::ClientId as Ticket;
@@ -50,11 +50,7 @@ impl ReclaimLoop {
         } = look;
         let reports = self.hear();
         let sample = self.sense(look, gauge, readings, reports);
-        let mut turn = Turn {
-            of: self,
-            gauge,
-            now,
-        };
+        let mut turn = Turn { of: self, gauge };
         let plan = turn.decide(sample);
         let is_stalled = plan.decision.is_stalled;
         let order_wait_ms = turn.work_on_orders(now, usage_bytes);
@@ -236,7 +232,7 @@ impl Turn<'_> {
                     ChosenBy::Command,
                     None,
                     Answer::Pages,
-                    Some(&requests),
+                    batch_size(&requests),
                 );
                 self.of.page_out(requests);
                 return Step::Again;

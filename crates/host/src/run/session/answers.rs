@@ -134,7 +134,7 @@ impl Session<'_> {
         done.map_err(|error| format!("the budget stays as it is: {error}"))?;
         let now = self.now();
         self.marks = Watermarks::new(bytes, &self.config.control.watermarks);
-        self.note_request(Asked::SetBudget(self.marks.into()));
+        self.note_request(Asked::SetBudget(self.marks));
         self.meter.set_budget(now, bytes);
         self.limit.set_budget(&self.marks);
         self.is_floor_told = false;

@@ -72,7 +72,7 @@ impl Session<'_> {
     }
 
     pub(super) fn adjust_limit(&mut self, now: TimeMs, usage_bytes: u64, readings: &mut Readings) {
-        self.recorder.begin_limit(self.standing.into());
+        self.recorder.begin_limit(self.standing);
         let is_under_oom = self.arena.take_oom_event();
         self.recorder
             .note_limit(|sample, _| sample.is_under_oom = is_under_oom);

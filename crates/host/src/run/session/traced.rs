@@ -47,7 +47,7 @@ impl Session<'_> {
         RunFacts {
             target: target(config),
             measured_by: self.arena.gauge().name().to_owned(),
-            marks: self.marks.into(),
+            marks: self.marks,
             policy: (&config.policy).into(),
             actuator: config.actuator,
             swappiness: match config.swappiness {
@@ -74,7 +74,7 @@ impl Session<'_> {
         self.recorder.note(|tick| {
             tick.is_woken = is_woken;
             (tick.plan.wait_ms, tick.plan.is_paused) = (wait_ms, is_paused);
-            tick.plan.standing = self.standing.into();
+            tick.plan.standing = self.standing;
         });
         let warning = self.trace.end_tick();
         self.warn_of_trace(warning);

@@ -3,8 +3,7 @@
 //! **Owns** these translations, so that types of the host can be renamed and the format stays. **Does not own** either, nor
 //! what the types of the loop are called (`strata_control::trace`).
 
-use super::{Found, Obstacle, PageoutReport, PolicyName, ReclaimFailure, ReclaimReport, Verdicts};
-use crate::pages::WalkFindings;
+use super::{Obstacle, PageoutReport, PolicyName, ReclaimFailure, ReclaimReport, Verdicts};
 use crate::run::config::PolicyChoice;
 use strata_linux::actuator::{self, PageoutError, ShrinkOutcome};
 use strata_linux::cgroup::ReclaimError;
@@ -44,21 +43,6 @@ pub(crate) fn reclaim_report(outcome: &ShrinkOutcome) -> ReclaimReport {
         failure: outcome.result.as_ref().err().map(failure),
         wall_ns: outcome.wall_ns,
         cpu_ns: outcome.cpu_ns,
-    }
-}
-
-impl From<WalkFindings> for Found {
-    fn from(found: WalkFindings) -> Found {
-        Found {
-            nr_resident_pages: found.nr_resident_pages,
-            nr_young_pages: found.nr_young_pages,
-            nr_appeared_pages: found.nr_appeared_pages,
-            nr_refaulted_pages: found.nr_refaulted_pages,
-            nr_reclaimed_pages: found.nr_reclaimed_pages,
-            nr_freed_pages: found.nr_freed_pages,
-            nr_unreclaimable_pages: found.nr_unreclaimable_pages,
-            nr_untracked_pages: found.nr_untracked_pages,
-        }
     }
 }
 

@@ -6,7 +6,7 @@
 # measures, and prints Markdown or plain tables.
 source "$(dirname "$0")/lib.sh"
 
-benchmarks=(walk_cost census page_cache one_budget tick_cost stall budget speed scan_cost integrity kills idle no_pressure oom tiering_cost engine_ops ablation distance sim steered watch policies)
+benchmarks=(walk_cost census page_cache one_budget wss tick_cost stall budget speed scan_cost integrity kills idle no_pressure oom tiering_cost engine_ops ablation distance sim steered watch policies)
 # When none is named: what the product promises beside the kernel's limit alone, in an hour and a half.
 usual=(speed scan_cost oom)
 

@@ -44,7 +44,9 @@ fn now(walk: usize) -> u64 {
 
 /// Pages of each part among the first `NR_PART_PAGES` that a policy gives.
 fn given_by(mut policy: impl Policy, turn: Turn) -> [usize; NR_PARTS] {
-    let group = policy.add_group("/program", TimeMs(0)).unwrap();
+    let group = policy
+        .add_group("/program", TimeMs(0))
+        .expect("a group fits");
     let arrival = Arrival {
         group,
         node: NodeId(0),
@@ -55,7 +57,7 @@ fn given_by(mut policy: impl Policy, turn: Turn) -> [usize; NR_PARTS] {
         is_exec: false,
     };
     let folios: Vec<FolioId> = (0..NR_PARTS * NR_PART_PAGES)
-        .map(|_| policy.appeared(arrival).unwrap())
+        .map(|_| policy.appeared(arrival).expect("room for a folio"))
         .collect();
     let part_pages = |part: usize| part * NR_PART_PAGES..(part + 1) * NR_PART_PAGES;
     for walk in 0..NR_WALKS {
@@ -65,7 +67,9 @@ fn given_by(mut policy: impl Policy, turn: Turn) -> [usize; NR_PARTS] {
             }
         }
         let now = TimeMs(now(walk));
-        policy.finish_walk(group, Swappiness::DEFAULT, now).unwrap();
+        policy
+            .finish_walk(group, Swappiness::DEFAULT, now)
+            .expect("the group is there");
     }
     let mut given = [0; NR_PARTS];
     let mut batch = EvictBatch::default();
@@ -76,13 +80,22 @@ fn given_by(mut policy: impl Policy, turn: Turn) -> [usize; NR_PARTS] {
         }
         let request = ReclaimRequest::new(group, nr_left as u64);
         let now = TimeMs(now(NR_WALKS));
-        if policy.isolate(request, now, &mut batch).unwrap() == Isolated::NeedsAgeing {
-            policy.finish_walk(group, Swappiness::DEFAULT, now).unwrap();
+        if policy
+            .isolate(request, now, &mut batch)
+            .expect("the group is there")
+            == Isolated::NeedsAgeing
+        {
+            policy
+                .finish_walk(group, Swappiness::DEFAULT, now)
+                .expect("the group is there");
         }
         let verdicts = vec![Verdict::Evicted; batch.folios.len()];
         policy.complete(&mut batch, &verdicts);
         for folio in &batch.folios {
-            let page = folios.iter().position(|of| of == folio).unwrap();
+            let page = folios
+                .iter()
+                .position(|of| of == folio)
+                .expect("a folio of ours");
             given[page / NR_PART_PAGES] += 1;
         }
     }
@@ -140,12 +153,12 @@ fn idle_by_the_ledger(turn: Turn, older_than: Duration) -> [usize; NR_PARTS] {
 }
 
 fn by_generations(rules: &str, turn: Turn) -> [usize; NR_PARTS] {
-    let rules: Rules = rules.parse().unwrap();
+    let rules: Rules = rules.parse().expect("rules");
     let config = Config {
         rules,
         ..Config::default()
     };
-    given_by(MultiGen::new(config).unwrap(), turn)
+    given_by(MultiGen::new(config).expect("a valid config"), turn)
 }
 
 /// All of one part.

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# `make run`: what Strata is for, on unmodified programs: a redis of which 30 % is asked for, a python with a cold heap, and a
-# node service that is idle (where there is node). `strata guard` gives back what they do not use, within a promise; nobody names a
-# budget. Then the kernel's limit holds them at the size that the guard found: it has to be told the number. About three minutes.
+# `make run`: what Strata is for, on unmodified programs: a redis of which 30 % is asked for, a python with a cold heap, a
+# node service that is idle (where there is node), and a grep that reads file after file. `strata guard` gives back what they do
+# not use, within a promise; nobody names a budget. Then the kernel's limit holds redis at the size that the guard found: it has
+# to be told the number. About three minutes.
 # Where that can't be (no root, no BPF, a container) it says why and shows the simulator on a recording instead.
 #   demo.sh [--data MIB] [--promise SHARE/min]
 # DEMO=sim shows the simulator wherever it runs; STRATA=FILE is used instead of building one.
@@ -71,7 +72,7 @@ socket=$work/redis.sock
 # Where groups with a memory controller are: the hierarchy of that controller, or the unified one.
 mount=/sys/fs/cgroup
 [ ! -d $mount/memory ] || mount=$mount/memory
-prefix=strata-demo-$$
+prefix=strata-demo-$$ texts=''
 names=() guard='' programs=()
 
 finish() {
@@ -84,7 +85,7 @@ finish() {
             sleep 0.1
         done
     done
-    rm -rf "$work"
+    rm -rf "$work" ${texts:+"$texts"}
 }
 trap finish EXIT
 trap 'exit 130' INT TERM
@@ -119,7 +120,7 @@ ask() { # NAME SECONDS OPTION...
 keys=$((data_mib * 1024 * 1024 / 1200))
 client=("$kv" --socket "$socket" --keys $keys --pipeline 1 --text --asked 30)
 headline "Programs that hold more than they use: a redis with $keys keys of which 30 % are asked for, a python with a cold heap$(
-    ! have node || echo ', a node service')"
+    ! have node || echo ', a node service'), a grep over files"
 in_group redis "$bin/redis-server" --port 0 --unixsocket "$socket" --save '' --appendonly no --dir "$work" \
     --loglevel warning --logfile "$work/redis.log" --daemonize no
 ! have python3 || in_group python python3 -c '
@@ -131,6 +132,10 @@ while True:
 ! have node || in_group node node -e '
 const kept = Array.from({length: 400000}, (_, i) => ({id: i, text: "row " + i}));
 setInterval(() => kept.slice(0, 5000).reduce((sum, row) => sum + row.text.length, 0), 100);'
+# On a disk, as the cache of a memory file system can't be dropped.
+texts=$(mktemp -d "$target_dir/texts.XXXXXX")
+for i in $(seq 10 21); do head -c 6M /dev/urandom | base64 | dd of="$texts/$i" status=none conv=fsync oflag=nocache; done
+in_group grep sh -c 'for text in "$0"/*; do grep -c strata "$text"; sleep 4; done >/dev/null; exec sleep infinity' "$texts"
 for _ in $(seq 200); do
     [ "$(cli ping 2>/dev/null)" != PONG ] || break
     sleep 0.05
@@ -151,7 +156,7 @@ asking=$!
 while kill -0 $asking 2>/dev/null; do
     sleep 10
     [ ! -s "$work/guard" ] || tail -n 1 "$work/guard" | sed -nE \
-        's/.*"watched_ms":([0-9]+)[0-9]{3},.*"resident_bytes":([0-9]+),"away_bytes":([0-9]+),"price.*/\1 \2 \3/p' |
+        's/.*"watched_ms":([0-9]+)[0-9]{3},.*"resident_bytes":([0-9]+),"away_bytes":([0-9]+),"dropped_cache.*/\1 \2 \3/p' |
         while read -r watched held away; do
             echo "after $watched s: $(mib "$held") MiB in memory, $(mib "$away") MiB away"
         done
@@ -162,7 +167,7 @@ after=$(resident)
 last=$(tail -n 1 "$work/guard")
 of_guard() { sed -nE "s/.*\"$1\":([0-9]+),.*\"groups\".*/\1/p" <<<"$last"; }
 sum_of() { grep -oE "\"$1\":[0-9]+" <<<"$last" | awk -F: '{sum += $2} END {print sum + 0}'; }
-price=$(of_guard price_bytes) away=$(of_guard away_bytes) cpu_ms=$(($(of_guard cpu_ns) / 1000000))
+price=$(of_guard price_bytes) away=$(of_guard away_bytes) cpu_ms=$(($(of_guard cpu_ns) / 1000000)) dropped=$(of_guard dropped_cache_bytes)
 taken=$(sum_of taken_bytes) back=$(sum_of came_back_bytes)
 ask right 1 --verify
 right=$(field verified "$work/right.kv")
@@ -187,6 +192,7 @@ row '' before 'as it takes' afterwards "kernel's limit"
 row 'memory of the programs, MiB' "$(mib "$before")" '' "$(mib "$after")" ''
 row '+ compressed swap and ages, MiB' 0 '' "$(mib "$price")" ''
 row 'given back net, MiB' 0 '' "$(mib $((away - price)))" ''
+row '  part of it page cache, MiB' 0 '' "$(mib "$dropped")" ''
 for what in 'gets a second|ops_per_s' '99 % answered within, us|p99_us'; do
     row "${what%|*}" "$(field "${what#*|}" "$work/before.kv")" "$(field "${what#*|}" "$work/during.kv")" \
         "$(field "${what#*|}" "$work/after.kv")" "${is_killed:-$(field "${what#*|}" "$work/kernel.kv")}"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What is judging refaults by distance worth? Misses of `+distance`, which is tried in small before it judges a group, over those of the kernel's own
-# test (the window), for four kernels' generations and for the two lists; beside them `mglru+distance=always` and `two-list+distance=always`.
+# test (the window), for four kernels' generations and for the two lists; beside them `+distance=always` and `+distance=series`.
 #
 # - Files read round and round, which the series of 2023 is about.
 # - Everything else: the shared traces if they are there, the generators, the sequences that kernels replayed, each in 1, 5 and 20 % of its pages,
@@ -12,8 +12,8 @@ source "$(dirname "$0")/../lib.sh"
 strata=$target_dir/release/strata
 shared=${STRATA_SHARED:-$PWD/../shared}/traces
 # Each column's policy over that of the window.
-columns=(mglru+distance mglru+distance=always mglru:v6.1+distance mglru:v7.2+distance mglru:v2022+distance
-    two-list+distance two-list+distance=always)
+columns=(mglru+distance mglru+distance=always mglru+distance=series mglru:v6.1+distance mglru:v7.2+distance mglru:v2022+distance
+    two-list+distance two-list+distance=always two-list+distance=series)
 windows=("${columns[@]%%+*}")
 policies=$(printf '%s\n' "${columns[@]}" "${windows[@]}" | sort -u | paste -sd,)
 header=$(printf ' `%s` |' "${columns[@]}") line=$(printf '%s---:|' "${columns[@]/*/}")

@@ -18,6 +18,7 @@
 //!   guard                what goes of many groups under promises, after a walk
 //!   shortage             how much of them has to go, promise or not, where memory is short
 //!   last_resort          which group is frozen or killed where a host stays short of memory
+//!   quiet                for how long a program has done next to nothing
 //!   swap_writes          how much may be written to swap a second
 //!   drive                carries a plan out on whatever has pages and threads, live or played
 //!   trace                what each tick read, decided and came to, as lines of JSON
@@ -49,6 +50,7 @@ pub mod page_cache;
 mod plan;
 mod pressure;
 pub mod promise;
+pub mod quiet;
 pub mod reclaimer;
 mod sample;
 pub mod shortage;

@@ -13,6 +13,8 @@ pub enum Refault {
     Window,
     /// By refault distance: what was evicted since it left, against what memory holds now.
     Distance,
+    /// By the test that the 2023 series words: what was evicted since it left, against what is inactive.
+    Series,
     /// As the kernel does, or by distance in groups where a trial in small says that this misses less
     /// (`trial`).
     Trial,

@@ -29,7 +29,9 @@
 //! is larger than memory would ever be found there. Those that stay do so for as many rounds as there are
 //! returns to a chance.
 //!
-//! **Owns** the clock, the layout of these shadows, and who is given a chance. **Does not own** what comes
+//! The series of 2023 has another test, for both as well ([`Sizes::keep_series`]).
+//!
+//! **Owns** the clock, the layout of these shadows, who is given a chance, and the series' test. **Does not own** what comes
 //! of a chance, or of having none (`two_list::workingset`, `multigen::distance`).
 //!
 //! **Invariants**
@@ -106,6 +108,36 @@ const NR_NEAR_PER_CHANCE: u64 = 2;
 /// One in so many returns that missed it by more is. With one in four the two lists kept nothing of what is
 /// three times as large as memory.
 const NR_FAR_PER_CHANCE: u64 = 16;
+
+/// Base pages of one lruvec in use and not, by kind.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sizes {
+    pub(crate) active: [u64; 2],
+    pub(crate) inactive: [u64; 2],
+}
+
+impl Sizes {
+    /// The test of the 2023 series (patch 2 of its third version). A page that returns would have had to
+    /// stay for its distance and the length of the inactive list. Memory is long enough if the distance is
+    /// below what is active, and below what is inactive if that is less: a large active list is challenged
+    /// by no more at a time than can be told apart on the inactive one. The other kind's inactive pages are
+    /// none that it waited behind.
+    pub(crate) fn keep_series(&self, kind: Kind, distance: u64, has_swap: bool) -> bool {
+        let sum =
+            |of: [u64; 2]| of[Kind::File.index()] + of[Kind::Anon.index()] * u64::from(has_swap);
+        let (active, inactive) = (sum(self.active), sum(self.inactive));
+        match active >= inactive {
+            true => distance < inactive,
+            false => {
+                let own = match kind {
+                    Kind::Anon if !has_swap => 0,
+                    _ => self.inactive[kind.index()],
+                };
+                distance < active + inactive - own
+            }
+        }
+    }
+}
 
 /// How many returns there were, by whether they missed memory by a little or by much.
 #[derive(Clone, Copy, Debug, Default)]
@@ -276,6 +308,24 @@ mod tests {
         assert_eq!(chances(Cause::Read, 300), 2);
         assert_eq!(chances(Cause::Fault, 1), 2);
         assert_eq!(chances(Cause::Read, 301), 0);
+    }
+
+    #[test]
+    fn by_the_series_the_shorter_of_both_lists_bounds_the_distance() {
+        let farthest = |active, inactive, kind, has_swap| {
+            let sizes = Sizes { active, inactive };
+            let is_kept = |distance: &u64| sizes.keep_series(kind, *distance, has_swap);
+            (0..1000).take_while(is_kept).count()
+        };
+        // Anon and file. Less is active than not: what is active, and what of the other kind is not.
+        assert_eq!(farthest([10, 20], [40, 50], Kind::File, true), 70);
+        assert_eq!(farthest([10, 20], [40, 50], Kind::Anon, true), 80);
+        assert_eq!(farthest([10, 20], [40, 50], Kind::File, false), 20);
+        // As much is active: what is not.
+        assert_eq!(farthest([60, 30], [40, 50], Kind::File, true), 90);
+        assert_eq!(farthest([60, 300], [40, 50], Kind::Anon, true), 90);
+        assert_eq!(farthest([60, 300], [40, 50], Kind::File, false), 50);
+        assert_eq!(farthest([0, 0], [40, 50], Kind::File, false), 0);
     }
 
     #[test]

@@ -6,13 +6,14 @@
 //! | policy | models | options |
 //! |---|---|---|
 //! | `mglru` | a kernel: `v2021`, `v2022`, `v6.1`, `v6.14` (the default), `v7.2` | as below |
-//! | `two-list` | none | `distance`, `distance=always`, `no-swap` |
+//! | `two-list` | none | `distance`, `distance=always`, `distance=series`, `no-swap` |
 //! | `strata` | none | `no-test`, `no-returns`, `no-counts`, `no-window`, `no-strides`, `no-lulls`, `no-mean`, `no-walks`, `no-recency`: leaves that out |
 //!
 //! | option | meaning |
 //! |---|---|
 //! | `distance` | refaults are judged by refault distance where a trial in small misses less by it, else the kernel's way |
 //! | `distance=always` | refaults are judged by refault distance |
+//! | `distance=series` | refaults are judged by refault distance as the series of 2023 words it: against what is inactive |
 //! | `no-swap` | nothing can be swapped out: anon takes no part in refault distances |
 //! | `min-ttl=MS` | as the kernel's: memory is out when nothing anywhere is older; else all are taken from (`mglru`) |
 //! | `min-ttl-each=MS` | no group gives anything younger, whatever others have (`mglru`) |
@@ -36,8 +37,12 @@ use crate::{
     two_list::TwoList,
 };
 
-/// What `mglru` can be given.
-const MGLRU_OPTIONS: &str = "distance, distance=always, no-swap, min-ttl=MS, min-ttl-each=MS, nr_gens=N, nr_tiers=N, group_order=ORDER and RULE=MODEL";
+/// How refaults may be judged, by `mglru` and `two-list`.
+const DISTANCE_OPTIONS: &str = "distance, distance=always, distance=series";
+
+/// What `mglru` can be given besides.
+const MGLRU_OPTIONS: &str =
+    "no-swap, min-ttl=MS, min-ttl-each=MS, nr_gens=N, nr_tiers=N, group_order=ORDER and RULE=MODEL";
 
 /// A policy of the engine and its settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -232,8 +237,9 @@ fn parse(parts: &Parts<'_>) -> Result<EnginePolicy, String> {
             }
             ("distance", None) => config.refault = Refault::Trial,
             ("distance", Some("always")) => config.refault = Refault::Distance,
+            ("distance", Some("series")) => config.refault = Refault::Series,
             ("distance", Some(when)) if parts.name != "strata" => {
-                return Err(format!("distance={when}: distance or distance=always"));
+                return Err(format!("distance={when}: {DISTANCE_OPTIONS}"));
             }
             ("no-swap", None) => config.has_swap = false,
             ("heat", None) => {
@@ -254,8 +260,12 @@ fn parse(parts: &Parts<'_>) -> Result<EnginePolicy, String> {
             (key, _) => {
                 let (name, options) = match parts.name {
                     "mglru" => ("mglru", MGLRU_OPTIONS),
-                    other => (other, "distance, distance=always, no-swap"),
+                    other => (other, "no-swap"),
                 };
+                let mut options = options.to_owned();
+                if name != "strata" {
+                    options = format!("{DISTANCE_OPTIONS}, {options}");
+                }
                 return Err(format!(
                     "{name} has no such option: {key:?}; it has {options}"
                 ));
@@ -304,12 +314,14 @@ mod tests {
             "mglru:v6.14",
             "mglru+distance+no-swap",
             "mglru:v6.1+distance=always",
+            "mglru:v6.1+distance=series",
             "mglru:v6.1+distance+min-ttl=1000",
             "mglru+min-ttl=1000",
             "mglru+min-ttl-each=1000",
             "mglru:v6.14+placement=v6.1+nr_gens=8",
             "two-list",
             "two-list+distance",
+            "two-list+distance=series",
             "strata",
             "strata+no-test+no-counts",
         ] {
@@ -322,7 +334,7 @@ mod tests {
             ("mglru+", "no such option"),
             (
                 "mglru+distance=9",
-                "distance=9: distance or distance=always",
+                "distance=9: distance, distance=always, distance=series",
             ),
             ("mglru+placement=v9", "unknown kernel model"),
             ("mglru+nr_gens=3", "from 4 to 16"),
@@ -336,7 +348,10 @@ mod tests {
             ("strata+distance", "no such option"),
             ("strata+no-test=1", "no such option"),
             ("two-list+min-ttl=1", "no such option"),
-            ("two-list+foo", "it has distance, distance=always, no-swap"),
+            (
+                "two-list+foo",
+                "it has distance, distance=always, distance=series, no-swap",
+            ),
             ("mglru+foo", "nr_gens=N"),
             ("lru", "use one of mglru, two-list, strata"),
             ("", "use one of mglru, two-list, strata"),

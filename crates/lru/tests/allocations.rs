@@ -82,7 +82,12 @@ fn round(
 
 #[test]
 fn the_hot_operations_allocate_nothing() {
-    let judgements = [Refault::Window, Refault::Distance, Refault::Trial];
+    let judgements = [
+        Refault::Window,
+        Refault::Distance,
+        Refault::Series,
+        Refault::Trial,
+    ];
     let cases = KernelModel::ALL
         .iter()
         .flat_map(|kernel| judgements.map(|refault| (*kernel, refault)));

@@ -89,7 +89,7 @@ pub struct Page {
     pub key: PageKey,
     /// The group that is charged.
     pub group: u16,
-    /// Anon or file.
+    /// Anon, file, or code.
     pub backing: Backing,
 }
 
@@ -499,8 +499,8 @@ impl Workload {
                 }
                 nr_used -= 1;
             }
-            let is_cache = request.via() == Via::FileDescriptor
-                && self.page(request.page()).backing == Backing::File;
+            let is_cache =
+                request.via() == Via::FileDescriptor && self.page(request.page()).backing.is_file();
             let state = &mut state[request.page().index()];
             match (*state, is_cache) {
                 (State::Unused, true) => {

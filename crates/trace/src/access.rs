@@ -10,6 +10,15 @@ pub enum Backing {
     /// A file or a block device.
     #[default]
     File,
+    /// A file that is mapped to be executed: the engine's kind is that of files, and some rules keep it for longer.
+    Code,
+}
+
+impl Backing {
+    /// Whether the content is that of a file, code or not.
+    pub fn is_file(self) -> bool {
+        self != Backing::Anon
+    }
 }
 
 /// The path an access took.

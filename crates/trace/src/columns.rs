@@ -24,7 +24,7 @@ pub enum Role {
     Group,
     /// `mmap` or `fd`.
     Via,
-    /// `anon` or `file`.
+    /// `anon`, `file` or `code`.
     Backing,
 }
 

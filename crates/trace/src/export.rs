@@ -52,11 +52,12 @@ impl Via {
 }
 
 impl Backing {
-    /// `anon` or `file`.
+    /// `anon`, `file` or `code`.
     pub fn name(self) -> &'static str {
         match self {
             Backing::Anon => "anon",
             Backing::File => "file",
+            Backing::Code => "code",
         }
     }
 }

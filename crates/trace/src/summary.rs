@@ -49,7 +49,7 @@ impl Summary {
         if self.distinct.insert(access.key) {
             match access.backing {
                 Backing::Anon => self.nr_anon_pages += 1,
-                Backing::File => self.nr_file_pages += 1,
+                Backing::File | Backing::Code => self.nr_file_pages += 1,
             }
             // A page is of one space, so that new spaces come with new pages only.
             self.spaces.insert(access.key.space);
@@ -146,7 +146,7 @@ mod tests {
                     time_us,
                     size_bytes: 0,
                     // A page stays what it was, as in any real trace.
-                    backing: if page % 2 == 0 { Backing::Anon } else { Backing::File },
+                    backing: [Backing::Anon, Backing::File, Backing::Code][page as usize % 3],
                     op: if bits & 2 == 0 { Op::Read } else { Op::Write },
                     via: if bits & 4 == 0 { Via::PageTable } else { Via::FileDescriptor },
                 })
@@ -163,7 +163,7 @@ mod tests {
             prop_assert_eq!(summary.nr_page_table, count(&|a| a.via == Via::PageTable));
             prop_assert_eq!(summary.nr_distinct_pages(), distinct(&|a| Some(key(a))));
             prop_assert_eq!(summary.nr_anon_pages, distinct(&|a| (a.backing == Backing::Anon).then(|| key(a))));
-            prop_assert_eq!(summary.nr_file_pages, distinct(&|a| (a.backing == Backing::File).then(|| key(a))));
+            prop_assert_eq!(summary.nr_file_pages, distinct(&|a| a.backing.is_file().then(|| key(a))));
             prop_assert_eq!(summary.nr_groups(), distinct(&|a| Some(u64::from(a.group))));
             prop_assert_eq!(summary.nr_spaces(), distinct(&|a| Some(u64::from(a.key.space))));
             let times = accesses.iter().map(|a| a.time_us);

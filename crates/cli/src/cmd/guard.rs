@@ -25,6 +25,7 @@ use strata_host::managed::{
     SwapWriteBound,
 };
 use strata_host::observe::{Attention, Turn, Who, attend};
+use strata_host::park::{self, Parker, Told};
 use strata_host::remote::MetricsConfig;
 use strata_linux::swap::SwapSpec;
 use strata_linux::units::Bytes;
@@ -289,6 +290,9 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
     if let Some(house) = &house {
         managed.may_halt(house.to_write());
     }
+    let start_parker =
+        || Parker::start(config.access).context("starting the thread that parks failed");
+    let mut parker = is_acting.then(start_parker).transpose()?;
     let mut history = history::Keeping::start(history.as_deref(), is_acting);
     // From here on nobody waits for whoever reads what is said.
     print::hand_over();
@@ -311,7 +315,14 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
                 rereading = None;
                 hold_from_now_on(read, &mut managed);
             }
+            if let Some(parker) = &mut parker {
+                parker.take_in();
+                managed.parked(observer, |name| parker.is_parked(name));
+            }
             if managed.tick(observer) {
+                if let Some(parker) = &mut parker {
+                    parker.park(managed.to_park());
+                }
                 for trouble in managed.troubles().iter().take(TOLD_MAX) {
                     tracing::debug!("{trouble}");
                 }
@@ -322,6 +333,7 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
                 can_tell = tell(&out, &status, args.format);
             }
             tell_news(&mut managed);
+            parker.iter_mut().for_each(tell_parked);
             service.turn();
             match can_tell && turn == Turn::Next {
                 true => Attention::GoOn,
@@ -331,10 +343,14 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
     );
     // Groups that were frozen go on before anybody is waited for.
     managed.stop();
+    parker.into_iter().for_each(Parker::end);
     service.end();
     tell_news(&mut managed);
     let status = managed.status();
     if let Some(house) = house {
+        if args.release {
+            wake_parked(&managed);
+        }
         end(house, args.release);
     }
     history.end(&status);
@@ -352,6 +368,26 @@ fn tell_news(managed: &mut Managed) {
         match news {
             News::Note(text) => print::note(&text),
             News::Warning(text) => print::warning(&text),
+        }
+    }
+}
+
+fn tell_parked(parker: &mut Parker) {
+    for told in parker.told() {
+        match told {
+            Told::Note(text) => print::note(&text),
+            Told::Warning(text) => print::warning(&text),
+        }
+    }
+}
+
+/// Wakes what is parked of the groups looked after, before the swap is taken down that they are in.
+fn wake_parked(managed: &Managed) {
+    for note in park::parked() {
+        if managed.looks_after(&note.name)
+            && let Err(error) = park::wake(&note.id, None)
+        {
+            print::warning(&error);
         }
     }
 }

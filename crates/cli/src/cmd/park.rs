@@ -52,7 +52,7 @@ pub(crate) struct ParkArgs {
 
     /// What stays in memory: SIZE of what was used last, for example 50M, or working-set, which is what is used during --look
     #[arg(long, value_name = "SIZE|working-set", value_parser = keep_arg, allow_hyphen_values = true)]
-    keep: Option<KeepArg>,
+    keep: Option<Keep>,
 
     /// Where anonymous memory goes: existing, zram:SIZE, zram:SIZE,ALGORITHM, file:PATH:SIZE, zswap:PATH:SIZE
     ///
@@ -82,18 +82,12 @@ pub(crate) struct ParkArgs {
 }
 
 /// What is to stay.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum KeepArg {
-    Bytes(u64),
-    WorkingSet,
-}
-
-fn keep_arg(text: &str) -> Result<KeepArg, String> {
+pub(crate) fn keep_arg(text: &str) -> Result<Keep, String> {
     refuse_option(text)?;
     match text {
-        "working-set" => Ok(KeepArg::WorkingSet),
+        "working-set" => Ok(Keep::WorkingSet),
         _ => size_arg(text)
-            .map(KeepArg::Bytes)
+            .map(Keep::Bytes)
             .map_err(|why| format!("{why}, or working-set")),
     }
 }
@@ -107,11 +101,7 @@ pub(crate) fn run(args: &ParkArgs) -> anyhow::Result<ExitCode> {
     let config = ParkConfig {
         subject: args.target.subject()?,
         is_freezing: args.freeze,
-        keep: match args.keep {
-            None => Keep::Nothing,
-            Some(KeepArg::Bytes(bytes)) => Keep::Bytes(bytes),
-            Some(KeepArg::WorkingSet) => Keep::WorkingSet,
-        },
+        keep: args.keep.unwrap_or_default(),
         swap: args.swap.clone(),
         look: Duration::from_millis(args.look),
         access: args.access.into(),
@@ -229,8 +219,8 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_a_size_or_the_working_set() {
-        assert_eq!(keep_arg("working-set"), Ok(KeepArg::WorkingSet));
-        assert_eq!(keep_arg("50M"), Ok(KeepArg::Bytes(50 << 20)));
+        assert_eq!(keep_arg("working-set"), Ok(Keep::WorkingSet));
+        assert_eq!(keep_arg("50M"), Ok(Keep::Bytes(50 << 20)));
         assert!(keep_arg("some").is_err_and(|why| why.contains("working-set")));
     }
 }

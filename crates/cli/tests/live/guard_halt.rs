@@ -191,6 +191,8 @@ fn what_a_killed_guard_has_frozen_goes_on_when_the_next_begins_or_its_swap_is_re
         if is_next_a_guard {
             let next = Live::start(&guard(&["--promise", "100%/min"]));
             wait_until("the next guard to let it go on", || !short.is_frozen());
+            // From its first walk on it ends in order.
+            next.json();
             end(next);
         } else {
             release().expect_success();

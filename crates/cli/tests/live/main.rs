@@ -23,6 +23,7 @@ mod guard_cache;
 mod guard_files;
 mod guard_halt;
 mod guard_limit;
+mod guard_park;
 mod held;
 mod hung;
 mod idle;

@@ -215,11 +215,14 @@ fn a_program_goes_on_if_strata_is_killed_while_it_parks_it() {
     touch.ask("writerange 0 131072");
     let pid = touch.pid.to_string();
     let mut live = Live::start(&park(&["--pid", &pid, "--freeze"]));
-    wait_until("it to be stopped", || state(touch.pid) == 'T');
+    // What it used is noted when it is stopped, before anything goes.
+    let note = run_dir().join("parked").join(&pid);
+    wait_until("it to be stopped and noted", || {
+        state(touch.pid) == 'T' && note.exists()
+    });
     live.signal(Signal::KILL);
     live.end();
     wait_until("it to go on", || state(touch.pid) != 'T');
-    // What it used was noted before.
     assert_eq!(list().len(), 1);
     woken(&[&pid]);
     assert_eq!(touch.ask("verify 0 131072"), "0", "pages as they were");

@@ -15,26 +15,39 @@ const BUDGET: &str = "24M";
 const SIZE: &str = "40M";
 const PAGE_BYTES: u64 = 4096;
 
-/// The report of a run with these options; the program draws its pages by Zipf's law.
-fn report_of(options: &[&str]) -> Value {
-    report_of_load(options, &[])
-}
+/// How long the program runs, seconds: longer where the machine has had no time for enough walks.
+const SECONDS: [&str; 3] = ["3", "15", "90"];
 
-fn report_of_load(options: &[&str], load: &[&str]) -> Value {
-    let strata = Strata::new(["run", "--quiet", "--memory", BUDGET, "--swap", "zram:128M"])
-        .args(options)
-        .arg("--")
-        .arg(program("zipf"))
-        .args(["--size", SIZE, "--theta", "0.99", "--seconds", "3"])
-        .args(load);
-    let (finished, report) = strata.finish_with_report();
-    finished.expect_success();
-    report
+/// The report of a run with these options, once enough was done; the program draws its pages by Zipf's law.
+fn report_of(options: &[&str], is_enough: impl Fn(&Value) -> bool) -> Value {
+    let report = |seconds: &str| {
+        let strata = Strata::new(["run", "--quiet", "--memory", BUDGET, "--swap", "zram:128M"])
+            .args(options)
+            .arg("--")
+            .arg(program("zipf"))
+            .args(["--size", SIZE, "--theta", "0.99", "--seconds", seconds]);
+        let (finished, report) = strata.finish_with_report();
+        finished.expect_success();
+        report
+    };
+    let [first, longer @ ..] = SECONDS;
+    let mut longer = longer.iter();
+    let mut found = report(first);
+    while !is_enough(&found)
+        && let Some(seconds) = longer.next()
+    {
+        found = report(seconds);
+    }
+    found
 }
 
 /// The policy takes pages one by one. Returns the report.
 fn evicts_by_itself(options: &[&str], policy: &str) -> Value {
-    let report = report_of(&[&["--actuator", "pageout"], options].concat());
+    let options = [&["--actuator", "pageout"], options].concat();
+    let report = report_of(&options, |report| {
+        let eviction = |name: &str| number_at(report, &format!("/eviction/{name}"));
+        eviction("nr_applied_pages") > 4000 && eviction("nr_refaulted_pages") > 1000
+    });
     assert_eq!(report["policy"], policy, "{report:#}");
     let eviction = |name: &str| number_at(&report, &format!("/eviction/{name}"));
     let nr_applied = eviction("nr_applied_pages");
@@ -137,17 +150,16 @@ fn the_policy_of_our_own_runs_a_program() {
 fn a_run_under_the_two_lists_holds_its_budget_where_the_kernel_helps() {
     needs!("cap_bpf", "memory_cgroup", "process_madvise", "zram");
     let _guard = Guard::new();
-    let report = report_of(&["--policy", "two-list"]);
+    let nr_gone = |report: &Value| {
+        number_at(report, "/eviction/nr_applied_pages")
+            + number_at(report, "/eviction/nr_kernel_chosen_pages")
+    };
+    let report = report_of(&["--policy", "two-list"], |report| nr_gone(report) > 1000);
     let budget_bytes = number_at(&report, "/usage/budget_bytes");
     assert!(
         number_at(&report, "/usage/mean_bytes") <= budget_bytes,
         "{report:#}"
     );
-    let eviction = |name: &str| number_at(&report, &format!("/eviction/{name}"));
-    let nr_gone = eviction("nr_applied_pages") + eviction("nr_kernel_chosen_pages");
-    if nr_gone <= 1000 && eviction("left_to_programs_ms") > 1000 {
-        skip!("others want the processors as well, so walks that notice what went are rare");
-    }
-    assert!(nr_gone > 1000, "{report:#}");
+    assert!(nr_gone(&report) > 1000, "{report:#}");
     assert_eq!(nr_generations(&report), 2, "{report:#}");
 }

@@ -16,8 +16,10 @@ use std::time::Duration;
 use strata_control::guard::{self, Leaning, Offer, Walked};
 use strata_control::last_resort::Exposed;
 use strata_control::promise::{Keeper, Promise, Standing};
+use strata_control::quiet::{Quiet, Seen};
 use strata_linux::addr::PAGE_BYTES;
 use strata_linux::cgroup::GroupReader;
+use strata_linux::process::read_stat;
 use strata_lru::ages::{Aged, NrPages};
 use strata_lru::{GroupId, Kind};
 
@@ -38,6 +40,11 @@ pub(super) struct Group {
     pub(super) read: Option<Duration>,
     /// The group is frozen, because the host is short of memory.
     pub(super) is_frozen: bool,
+    /// The group is parked.
+    pub(super) is_parked: bool,
+    /// For how long it has been idle, where it is to be parked then.
+    quiet: Quiet,
+    idle_for: Duration,
     rule: Rule,
     /// How the kernel's own choice fares.
     pub(super) fares: Fares,
@@ -67,6 +74,9 @@ impl Group {
             waits: Waits::default(),
             read: None,
             is_frozen: false,
+            is_parked: false,
+            quiet: Quiet::default(),
+            idle_for: Duration::ZERO,
             rule: chosen.rule.clone(),
             fares: Fares::default(),
             keeper: Keeper::new(promise_of(chosen.rule, 0, None)),
@@ -209,6 +219,33 @@ impl Group {
         self.idle = guard::idle(&self.keeper, |age| pages_of(ages.idle_for(age)));
         let age = self.keeper.age(Kind::Anon);
         self.used_lately = pages_of(ages.accessed_within(age));
+        self.look_at_quiet(at, ages);
+    }
+
+    /// It was idle for as long as its rule says, and is to be parked.
+    pub(super) fn is_to_be_parked(&self) -> bool {
+        let after = self.rule.park_after;
+        !self.is_parked && after.is_some_and(|after| self.idle_for >= after)
+    }
+
+    fn look_at_quiet(&mut self, at: Duration, ages: &Ages) {
+        if self.rule.park_after.is_none() {
+            return;
+        }
+        let mut cpu = Duration::ZERO;
+        let mut pids = self.reader.own_processes().unwrap_or_default();
+        pids.sort_unstable();
+        for pid in &pids {
+            cpu += read_stat(*pid).map_or(Duration::ZERO, |stat| stat.cpu());
+        }
+        let since = at - self.quiet.looked_at().unwrap_or_default();
+        self.idle_for = self.quiet.look(&Seen {
+            at,
+            pids: &pids,
+            cpu,
+            nr_used_pages: pages_of(ages.accessed_within(since)).total(),
+            nr_resident_pages: self.resident.total(),
+        });
     }
 
     /// What went since the walk of what the promise has room for.
@@ -339,7 +376,11 @@ impl Group {
             age_file_ms: self.keeper.age(Kind::File).as_millis() as u64,
             standing: self.keeper.standing(),
             is_frozen: self.is_frozen,
-            why_not_more: self.why_not_more,
+            is_parked: self.is_parked,
+            why_not_more: match self.is_parked {
+                true => Some(WhyNotMore::Parked),
+                false => self.why_not_more,
+            },
         }
     }
 }

@@ -31,6 +31,7 @@ mod halts;
 pub mod history;
 mod house;
 mod limits;
+mod parks;
 mod prices;
 mod promised;
 mod recalls;
@@ -195,6 +196,7 @@ impl Managed {
     /// To be called about once a second. Returns whether there was a walk.
     pub fn tick(&mut self, observer: &mut Observer) -> bool {
         self.look_at_cache(observer.elapsed());
+        let mut asked = Vec::new();
         if let Some(amounts) = &mut self.amounts {
             while let Some((id, freed)) = amounts.collect() {
                 self.pages.asked(id);
@@ -206,18 +208,12 @@ impl Managed {
                 if let Some(group) = self.groups.get_mut(&id).filter(|_| has_failed) {
                     group.fares.rests(observer.elapsed());
                 }
-                // What went is told by the walk even of those that sleep.
-                let ledger = self.pages.ledger();
-                let of_group: Vec<SpaceId> = ledger
-                    .spaces()
-                    .filter(|(_, group)| *group == id)
-                    .map(|(space, _)| SpaceId(space.0))
-                    .collect();
-                observer.read_again(|space| of_group.contains(&space));
+                asked.push(id);
             }
-            if amounts.are_under_way() {
-                return false;
-            }
+        }
+        self.read_again(observer, &asked);
+        if self.amounts.as_ref().is_some_and(Amounts::are_under_way) {
+            return false;
         }
         let (went, are_under_way) = match &mut self.takes {
             Some(takes) => (takes.collect(), takes.are_under_way()),
@@ -250,6 +246,17 @@ impl Managed {
             }
         }
         is_due
+    }
+
+    /// The next walk tells what went of these groups, even of processes that sleep.
+    fn read_again(&self, observer: &mut Observer, groups: &[GroupId]) {
+        if groups.is_empty() {
+            return;
+        }
+        let spaces = self.pages.ledger().spaces();
+        let of_groups = spaces.filter(|(_, group)| groups.contains(group));
+        let of_groups: Vec<SpaceId> = of_groups.map(|(space, _)| SpaceId(space.0)).collect();
+        observer.read_again(|space| of_groups.contains(&space));
     }
 
     /// Sees to it that the promises of these rules can be judged; to be called when the swap is there.

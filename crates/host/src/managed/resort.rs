@@ -229,7 +229,6 @@ fn may_be_frozen(groups: &BTreeMap<GroupId, Group>, id: GroupId) -> bool {
 mod tests {
     use super::super::choice::Chosen;
     use super::super::rules::Rule;
-    use super::super::writer::tests::to_nowhere;
     use super::*;
     use std::time::Duration;
     use strata_linux::cgroup::{GroupReader, mount_point};
@@ -248,7 +247,7 @@ mod tests {
             rule: &rule,
         });
         let mut groups = BTreeMap::from([(GroupId(1), group)]);
-        let mut resort = Resort::new(to_nowhere());
+        let mut resort = Resort::new(ToWrite::nowhere());
         for at_s in 0..30 {
             let now = Moment {
                 at: Duration::from_secs(at_s),

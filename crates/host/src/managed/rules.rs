@@ -11,6 +11,7 @@
 use super::promised::Promised;
 use super::writes::SwapWriteBound;
 use crate::observe::programs::Label;
+use crate::park::Keep;
 use glob::Pattern;
 use std::time::Duration;
 use strata_control::last_resort::WhenShort;
@@ -128,6 +129,10 @@ pub struct Rule {
     pub protects_code: bool,
     /// What pages of files may take that its processes map.
     pub files: Vec<FileBudget>,
+    /// A group that was idle for so long is parked, promise or not.
+    pub park_after: Option<Duration>,
+    /// What stays of it then.
+    pub park_keep: Keep,
 }
 
 /// What some files may take of a group.
@@ -186,6 +191,8 @@ impl Default for Rule {
             swappiness: None,
             protects_code: true,
             files: Vec::new(),
+            park_after: None,
+            park_keep: Keep::Nothing,
         }
     }
 }

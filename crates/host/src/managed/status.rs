@@ -36,6 +36,8 @@ pub enum WhyNotMore {
     SwapWrites,
     /// Compressed, pages take almost as much memory as before.
     DoesNotCompress,
+    /// All that can go went: the group is parked.
+    Parked,
     /// What is idle is mapped by several processes, locked in memory, or a guest's.
     SharedOrLocked,
 }
@@ -51,6 +53,7 @@ impl WhyNotMore {
             WhyNotMore::SwapIsFull => "swap is full",
             WhyNotMore::SwapWrites => "swap writes",
             WhyNotMore::DoesNotCompress => "does not compress",
+            WhyNotMore::Parked => "parked",
             WhyNotMore::SharedOrLocked => "shared or locked",
         }
     }
@@ -110,6 +113,9 @@ pub struct GroupStatus {
     /// The group is frozen, because the host is short of memory and its rule says so.
     #[serde(default)]
     pub is_frozen: bool,
+    /// The group is parked, until it is woken or works again.
+    #[serde(default)]
+    pub is_parked: bool,
     /// What keeps the group from giving more; `None`: there is no more.
     pub why_not_more: Option<WhyNotMore>,
 }

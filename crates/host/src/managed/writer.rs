@@ -110,14 +110,17 @@ impl Writer {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
-    use super::*;
-
-    /// One that writes nothing that stays.
-    pub(crate) fn to_nowhere() -> ToWrite {
+impl ToWrite {
+    /// What is handed over is written nowhere.
+    pub(super) fn nowhere() -> ToWrite {
         let writer = Writer::start(Journal::none(), PathBuf::from("/nowhere"));
         writer.expect("a thread").jobs
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
 
     #[test]
     fn nobody_waits_for_a_disk_that_hangs() {

@@ -95,6 +95,12 @@ pub const GUARD_METRICS: &[Metric<Status>] = &[
         read: |status| of_groups(status, |group| u64::from(group.is_frozen)),
     },
     Metric {
+        name: "strata_guard_group_parked",
+        help: "1 where the group is parked.",
+        kind: Type::Gauge,
+        read: |status| of_groups(status, |group| u64::from(group.is_parked)),
+    },
+    Metric {
         name: "strata_guard_group_away_bytes",
         help: "Taken of the group and not come back.",
         read: |status| of_groups(status, |group| group.away_bytes),

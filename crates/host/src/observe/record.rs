@@ -434,7 +434,10 @@ fn area_of(
     nr_areas: &mut u32,
     new: &mut Vec<AreaName>,
 ) -> u32 {
-    let class = class_name(mapping.class);
+    let class = match mapping.is_exec_file {
+        true => AreaName::CODE,
+        false => class_name(mapping.class),
+    };
     let name: Arc<str> = match space.areas.len() < NR_AREAS_MAX {
         true => Arc::clone(&mapping.name),
         false => "".into(),

@@ -6,6 +6,7 @@
 //! - P1: the oldest go first, so that swap which fills half-way holds what is needed last.
 //! - P2: neither Strata nor pid 1 is parked.
 
+use super::candidate::Keep;
 use super::halt::{Halt, StopError};
 use super::halted::Halted;
 use super::house;
@@ -32,18 +33,6 @@ use strata_lru::ages::Generation;
 const SHARED_BYTES_MIN: u64 = 1 << 20;
 /// How often processes are listed again that are stopped one by one: those that came meanwhile are stopped, too.
 const NR_LISTINGS_MAX: u32 = 5;
-
-/// What stays of a parked program.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Keep {
-    /// Nothing that can go.
-    #[default]
-    Nothing,
-    /// So many bytes, those that were used last.
-    Bytes(u64),
-    /// What was accessed while it was looked at.
-    WorkingSet,
-}
 
 /// What is to be parked, and how.
 #[derive(Clone, Debug)]

@@ -4,6 +4,7 @@
 //!   park(config)       two walks say what was used last; that is noted (`/run/strata/parked/<id>`); then all that can go
 //!                      goes, the oldest first, and what stayed is told with its reason
 //!   wake(id, limit)    lets it go on if it was stopped, reads back what was used last, the youngest first
+//!   Parker             a thread that parks one group after the other, and reads back what works again
 //!   Watch              sees that a parked program works again by itself, and reads the rest back
 //! ```
 //!
@@ -18,18 +19,22 @@
 //! - I4: nothing is read back for which there is no room.
 
 mod away;
+mod candidate;
 mod halt;
 mod halted;
 mod house;
 mod kept;
 mod note;
+mod parker;
 mod wake;
 mod watch;
 
-pub use away::{Keep, ParkConfig, ParkError, Parked, park};
+pub use away::{ParkConfig, ParkError, Parked, park};
+pub use candidate::{Candidate, Keep};
 pub use halt::StopError;
 pub use halted::{GoOnError, Halted};
 pub use kept::{Kept, WhyKept};
 pub use note::{Note, NoteError, Used, find, parked};
+pub use parker::{Parker, Told};
 pub use wake::{WakeError, Woken, tidy, wake};
 pub use watch::Watch;

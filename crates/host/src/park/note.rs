@@ -251,7 +251,8 @@ pub(super) fn sweep() -> bool {
     is_left
 }
 
-fn ids() -> Vec<String> {
+/// Ids of all notes, in order.
+pub(super) fn ids() -> Vec<String> {
     let entries = fs::read_dir(directory()).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     let mut ids: Vec<String> = names.filter(|name| !name.starts_with('.')).collect();

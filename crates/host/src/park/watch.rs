@@ -23,6 +23,8 @@ pub struct Watch {
 #[derive(Debug)]
 struct Watched {
     id: String,
+    name: String,
+    resident_after_bytes: u64,
     processes: Vec<ProcessMark>,
     /// At the last look.
     nr_faults: u64,
@@ -34,19 +36,31 @@ impl Watch {
 
     /// Looks after these.
     pub fn over(notes: &[Note]) -> Watch {
-        let watched = notes.iter().map(|note| {
-            let processes = note.processes.iter().map(|noted| noted.mark).collect();
-            let mut watched = Watched {
-                id: note.id.clone(),
-                processes,
-                nr_faults: 0,
-            };
-            watched.nr_faults = watched.count();
-            watched
-        });
         Watch {
-            watched: watched.collect(),
+            watched: notes.iter().map(Watched::new).collect(),
         }
+    }
+
+    /// Looks after all that is parked now. Returns whether that is another than before.
+    pub fn refresh(&mut self) -> bool {
+        let ids = note::ids();
+        let nr_before = self.watched.len();
+        self.watched.retain(|watched| ids.contains(&watched.id));
+        let is_new = |id: &&String| self.watched.iter().all(|watched| watched.id != **id);
+        let new: Vec<String> = ids.iter().filter(is_new).cloned().collect();
+        // One that says nothing any more, or is just being written, is looked at again.
+        let notes = new.iter().filter_map(|id| Note::load(id).ok().flatten());
+        let parked = notes.filter(|note| note.resident_after_bytes.is_some());
+        let new: Vec<Watched> = parked.map(|note| Watched::new(&note)).collect();
+        let is_another = self.watched.len() != nr_before || !new.is_empty();
+        self.watched.extend(new);
+        is_another
+    }
+
+    /// Names of what is parked, and what of it is in memory, bytes.
+    pub fn parked(&self) -> impl Iterator<Item = (&str, u64)> {
+        let watched = self.watched.iter();
+        watched.map(|one| (one.name.as_str(), one.resident_after_bytes))
     }
 
     /// Whether nobody is left that is parked.
@@ -71,6 +85,18 @@ impl Watch {
 }
 
 impl Watched {
+    fn new(note: &Note) -> Watched {
+        let mut watched = Watched {
+            id: note.id.clone(),
+            name: note.name.clone(),
+            resident_after_bytes: note.resident_after_bytes.unwrap_or(0),
+            processes: note.processes.iter().map(|noted| noted.mark).collect(),
+            nr_faults: 0,
+        };
+        watched.nr_faults = watched.count();
+        watched
+    }
+
     /// Major faults of all that run.
     fn count(&self) -> u64 {
         let stats = self.processes.iter().filter_map(|mark| {

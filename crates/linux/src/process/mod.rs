@@ -6,6 +6,7 @@
 //!   ProcessTree::refresh      who appeared, who ended: descendants of a root, or a cgroup's list
 //!   descriptors               how many open files there may be
 //!   usage, machine            rss / pss / faults / CPU of a process, memory of the machine
+//!   attended                  whether somebody is at a program that looks idle
 //!   threads                   how much of the processors a process asks for
 //!   launch                    starting a command, waiting for it, passing signals on
 //!   job                       stopping with it, so that the shell has its terminal back
@@ -21,6 +22,7 @@
 //! - I2: a process that dies between being listed and being opened is no error.
 //! - I3: threads are not processes, and two processes that share one space are walked once.
 
+mod attended;
 mod classify;
 pub mod descriptors;
 pub mod halt;
@@ -41,6 +43,7 @@ use std::sync::Arc;
 
 use crate::addr::AddrRange;
 
+pub use attended::Attended;
 pub use classify::{MemoryDevices, classify};
 pub use handle::read_stat;
 pub use handle::{Process, ProcessError};

@@ -3,6 +3,8 @@
 //! **Owns** the field positions (proc(5)); the command name may hold spaces and parentheses, so
 //! fields are counted from the last one. **Does not own** reading the file.
 
+use std::time::Duration;
+
 /// The fields of `/proc/PID/stat` that Strata uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stat {
@@ -16,6 +18,10 @@ pub struct Stat {
     pub process_group: i32,
     /// Session of the process.
     pub session: i32,
+    /// Number of its terminal; 0: none.
+    pub terminal: u64,
+    /// Process group in front at that terminal; -1: none.
+    pub foreground_group: i32,
     /// Kernel thread?
     pub is_kernel_thread: bool,
     /// About to end: what it is in and what it has is being given back.
@@ -34,12 +40,19 @@ pub struct Stat {
     pub start_stack: u64,
 }
 
+/// A clock tick of proc(5) on every machine Strata knows.
+const TICK_MS: u64 = 10;
 /// `PF_EXITING` of the kernel's task flags.
 const PF_EXITING: u64 = 0x4;
 /// `PF_KTHREAD` of the kernel's task flags.
 const PF_KTHREAD: u64 = 0x0020_0000;
 
 impl Stat {
+    /// User and system CPU time.
+    pub fn cpu(&self) -> Duration {
+        Duration::from_millis(self.cpu_ticks * TICK_MS)
+    }
+
     /// Parses one line; `None` if it is not in the format of proc(5).
     pub fn parse(text: &str) -> Option<Stat> {
         let open = text.find('(')?;
@@ -54,6 +67,8 @@ impl Stat {
             ppid: fields.get(1)?.parse().ok()?,
             process_group: fields.get(2)?.parse().ok()?,
             session: fields.get(3)?.parse().ok()?,
+            terminal: number(7)?,
+            foreground_group: fields.get(5)?.parse().ok()?,
             is_kernel_thread: number(9)? & PF_KTHREAD != 0,
             is_exiting: number(9)? & PF_EXITING != 0,
             nr_minor_faults: number(10)?,
@@ -82,6 +97,7 @@ mod tests {
         assert_eq!((stat.comm.as_str(), stat.state), ("e?[2J?f", 'S'));
         assert_eq!((stat.state, stat.ppid), ('S', 12));
         assert_eq!((stat.process_group, stat.session), (77, 78));
+        assert_eq!((stat.terminal, stat.foreground_group), (0, -1));
         assert_eq!((stat.nr_minor_faults, stat.nr_major_faults), (101, 303));
         assert_eq!((stat.cpu_ticks, stat.start_ticks), (11, 4242));
         assert_eq!((stat.rss_pages, stat.start_stack), (555, 140_000));

@@ -28,6 +28,10 @@
 //! - A folio is spared once for having come back, then it has to be accessed (as in kernels up to
 //!   6.13, where sparing takes the workingset flag).
 //!
+//! [`Refault::Series`] is the test of its third version instead: all whose distance is below what is active, or
+//! inactive if that is less, are made working set, and others judged by the window. A set that is read round
+//! and round keeps nothing by it: all of them return, and displace each other.
+//!
 //! The clock also tells, to one of its buckets, which generation was the oldest when a page left, so the
 //! window's judgement can be had from the same shadow: a trial (`trial`) chooses between the two by group.
 //!
@@ -40,8 +44,9 @@
 
 use super::MultiGen;
 use crate::{
+    config::Refault,
     counting::Counting,
-    distance::Departed,
+    distance::{Departed, Sizes},
     folio::Flags,
     ids::{FolioId, Kind},
     lruvec::Lruvec,
@@ -73,7 +78,22 @@ impl Lruvec {
         distance <= self.distances.since_mark(kind, seq)
     }
 
-    /// Whether a return deserves a place in the working set.
+    /// Whether a return deserves a place in the working set by the test of the series. The two youngest
+    /// generations are what is active, as where the kernel counts its pages.
+    fn is_kept_by_series(&self, departed: Departed, has_swap: bool) -> bool {
+        let distance = self.distances.clocks[departed.kind.index()].since(departed.reading);
+        let mut sizes = Sizes::default();
+        for kind in Kind::ALL {
+            let active = [self.max_seq, self.max_seq - 1]
+                .map(|seq| self.nr_pages[self.generation_index(seq)][kind.index()]);
+            let nr_active_pages = active.iter().sum();
+            sizes.active[kind.index()] = nr_active_pages;
+            sizes.inactive[kind.index()] = self.nr_pages_of(kind) - nr_active_pages;
+        }
+        sizes.keep_series(departed.kind, distance, has_swap)
+    }
+
+    /// Whether a return deserves a place in the working set by distance in memory.
     fn is_wanted_back(&mut self, departed: Departed, cause: Cause, has_swap: bool) -> bool {
         let distance = self.distances.clocks[departed.kind.index()].since(departed.reading);
         let anon = if has_swap {
@@ -97,13 +117,18 @@ impl MultiGen {
             return;
         }
         let lruvec = &mut self.books.lruvecs[flags.lruvec()];
-        let is_by_distance = self.judge.is_by_distance(lruvec.account.group);
+        let rule = self.judge.rule(lruvec.account.group);
         let (kind, nr_pages) = (flags.kind(), flags.nr_pages());
         let (less_one, is_workingset) = (departed.refs_less_one, departed.is_workingset);
         let refs = self.counting.refs_of_shadow(less_one, is_workingset);
         let tier = self.counting.tier_of(refs, is_workingset);
         lruvec.account.stats.nr_refaulted_pages[kind.index()][tier] += nr_pages;
-        if is_by_distance && lruvec.is_wanted_back(departed, cause, self.has_swap) {
+        let is_wanted = match rule {
+            Refault::Distance => lruvec.is_wanted_back(departed, cause, self.has_swap),
+            Refault::Series => lruvec.is_kept_by_series(departed, self.has_swap),
+            Refault::Window | Refault::Trial => false,
+        };
+        if is_wanted {
             lruvec.account.stats.nr_refaulted_recent_pages[kind.index()][tier] += nr_pages;
             // It speaks for those above the first tier even if it was never above it.
             let tier = tier.max(1).min(self.counting.nr_tiers() - 1);
@@ -116,7 +141,7 @@ impl MultiGen {
         if !lruvec.left_in_window(departed, &self.rules) {
             return;
         }
-        if !is_by_distance || self.rules.refault.recency == Recency::Window {
+        if rule != Refault::Distance || self.rules.refault.recency == Recency::Window {
             lruvec.account.stats.nr_refaulted_recent_pages[kind.index()][tier] += nr_pages;
             lruvec.controller.refaulted(kind, tier, nr_pages);
         }

@@ -97,12 +97,20 @@ impl<P: Tried> Judge<P> {
         self.refault != Refault::Window
     }
 
-    /// Whether the returns of a group are judged by distance now.
-    pub(crate) fn is_by_distance(&self, group: GroupId) -> bool {
+    /// By what the returns of a group are judged now: never [`Refault::Trial`].
+    pub(crate) fn rule(&self, group: GroupId) -> Refault {
         match &self.trial {
-            Some(trial) => trial.duel(group).is_some_and(Duel::prefers_distance),
-            None => self.refault == Refault::Distance,
+            Some(trial) if trial.duel(group).is_some_and(Duel::prefers_distance) => {
+                Refault::Distance
+            }
+            Some(_) => Refault::Window,
+            None => self.refault,
         }
+    }
+
+    /// Whether the returns of a group are judged by distance in memory now.
+    pub(crate) fn is_by_distance(&self, group: GroupId) -> bool {
+        self.rule(group) == Refault::Distance
     }
 
     /// A group begins.

@@ -112,12 +112,10 @@ impl<P: Policy> World<P> {
         }
         let arrival = Arrival {
             group: self.group,
-            node: NodeId(0),
             kind: Self::kind(page),
-            order: Order::BASE,
             cause,
             shadow: self.shadows[page].take(),
-            is_exec: false,
+            ..arrival()
         };
         let folio = self.policy.appeared(arrival).unwrap();
         self.folios[page] = Some(folio);
@@ -168,6 +166,19 @@ impl<P: Policy> World<P> {
                 self.shadows[page] = batch.shadows[at];
             }
         }
+    }
+}
+
+/// A page of a file is read for the first time.
+fn arrival() -> Arrival {
+    Arrival {
+        group: GroupId(0),
+        node: NodeId(0),
+        kind: Kind::File,
+        order: Order::BASE,
+        cause: Cause::Read,
+        shadow: None,
+        is_exec: false,
     }
 }
 
@@ -376,18 +387,9 @@ fn distance_that_does_worse_than_in_small_is_given_up() {
     duel.nr_misses = [1000, 950];
     duel.compare(100);
     assert!(duel.prefers_distance());
-    let arrival = Arrival {
-        group: GroupId(0),
-        node: NodeId(0),
-        kind: Kind::File,
-        order: Order::BASE,
-        cause: Cause::Read,
-        shadow: None,
-        is_exec: false,
-    };
     // Each comes into memory, and is accessed by neither of the two.
     for folio in 0..60 {
-        duel.came(&mut pages, FolioId(folio), &arrival);
+        duel.came(&mut pages, FolioId(folio), &arrival());
     }
     duel.compare(100);
     assert!(!duel.prefers_distance());
@@ -439,12 +441,8 @@ fn a_page_number_that_another_group_has_now_names_nothing_in_small() {
     let arrives = |policy: &mut MultiGen, group| {
         let arrival = Arrival {
             group,
-            node: NodeId(0),
-            kind: Kind::File,
-            order: Order::BASE,
             cause: Cause::Fault,
-            shadow: None,
-            is_exec: false,
+            ..arrival()
         };
         policy.appeared(arrival).unwrap()
     };
@@ -462,18 +460,6 @@ fn a_page_number_that_another_group_has_now_names_nothing_in_small() {
 
 mod tickets {
     use super::*;
-
-    fn arrival() -> Arrival {
-        Arrival {
-            group: GroupId(0),
-            node: NodeId(0),
-            kind: Kind::File,
-            order: Order::BASE,
-            cause: Cause::Read,
-            shadow: None,
-            is_exec: false,
-        }
-    }
 
     /// Follows a page that comes and goes; its number and its ticket.
     fn come_and_go(pages: &mut Pages, own: Shadow) -> (PageNumber, Shadow) {

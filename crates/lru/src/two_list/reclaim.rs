@@ -24,6 +24,7 @@ use super::{
 };
 use crate::{
     books::Keeper,
+    config::Refault,
     error::PolicyError,
     folio::Flags,
     ids::{FolioId, GroupId, Kind},
@@ -166,16 +167,16 @@ impl TwoList {
             if is_young {
                 self.judge.accessed(folio, AccessVia::PageTable);
             }
-            let is_by_distance = self.judge.is_by_distance(lruvec.account.group);
+            let rule = self.judge.rule(lruvec.account.group);
             let is_exec_file = is_young && flags.is_exec() && flags.kind() == Kind::File;
             let is_used = is_young || flags.is_referenced();
-            let is_known = is_by_distance && flags.is_workingset() && is_used;
+            let is_known = rule == Refault::Distance && flags.is_workingset() && is_used;
             if is_exec_file || is_known {
                 let kind = flags.kind().index();
                 lruvec.account.stats.nr_protected_pages[kind][0] += nr_pages;
                 let (_, _, nr_rotated_pages) = rotated.unwrap_or((0, Kind::File, 0));
                 rotated = Some((flags.lruvec(), flags.kind(), nr_rotated_pages + nr_pages));
-                if !is_by_distance {
+                if rule == Refault::Window {
                     lruvec.age_nonresident(nr_pages);
                 }
                 // Next time it has to have been used again.
@@ -216,7 +217,7 @@ impl TwoList {
         let lruvec = &mut self.books.lruvecs[flags.lruvec()];
         lruvec.account.stats.nr_promoted_pages += nr_pages;
         lruvec.own_stats.nr_activated_pages += nr_pages;
-        if !self.judge.is_by_distance(lruvec.account.group) {
+        if self.judge.rule(lruvec.account.group) == Refault::Window {
             lruvec.age_nonresident(nr_pages);
         }
         self.enter(folio, Half::Active);

@@ -7,12 +7,13 @@
 //! | rule                  | what makes nonresident folios older          | made active                            | and the active list |
 //! |-----------------------|----------------------------------------------|----------------------------------------|---------------------|
 //! | [`Refault::Window`]   | evictions, activations, refaults made active | up to the distance of what else is active | is questioned    |
+//! | [`Refault::Series`]   | evictions                                    | all below the distance of what is active, or inactive if less | is questioned |
 //! | [`Refault::Distance`] | evictions                                    | one in a few, by distance in memory (`distance`) | is not, and keeps what is known and used |
 //!
-//! The first is the kernel's. The second is after the series of 2023 "refault distance", which wants one
+//! The first is the kernel's. The second is as worded in the third version of the series of 2023, the third after that series of 2023 "refault distance", which wants one
 //! algorithm for both LRUs. Its clock is as described (patch 1), and so is its model: a folio that returns would
 //! have had to stay for its distance and the length of the inactive list, which memory is long enough for if the
-//! distance is no more than what is active. As worded ("active, or inactive if that is less, made active at once") the test keeps
+//! distance is no more than what is active. As worded the test keeps
 //! nothing of a set that is read round and round in a group of its own, for three reasons; ours departs there:
 //! - *It can't begin.* Where nothing is active, no distance is below it. So distance is judged against memory
 //!   as a whole, as the series does for generations.
@@ -34,7 +35,8 @@
 
 use super::{TwoList, lruvec::Lruvec, page::Half};
 use crate::{
-    distance::Departed,
+    config::Refault,
+    distance::{Departed, Sizes},
     folio::Flags,
     ids::{FolioId, Kind},
     seam::{Cause, Shadow},
@@ -87,22 +89,33 @@ impl TwoList {
             return Half::Inactive;
         }
         let lruvec = &mut self.books.lruvecs[flags.lruvec()];
-        let is_by_distance = self.judge.is_by_distance(lruvec.account.group);
+        let rule = self.judge.rule(lruvec.account.group);
         let (kind, nr_pages) = (flags.kind(), flags.nr_pages());
         lruvec.account.stats.nr_refaulted_pages[kind.index()][0] += nr_pages;
         let distance = lruvec.clock.since(departed.reading);
-        let is_wanted = match is_by_distance {
-            false => lruvec.is_within_workingset(kind, distance, self.has_swap),
-            true => lruvec.is_given_chance(cause, distance, self.has_swap),
+        let is_wanted = match rule {
+            Refault::Distance => lruvec.is_given_chance(cause, distance, self.has_swap),
+            Refault::Series => {
+                let of = |half| Kind::ALL.map(|kind| lruvec.size(half, kind));
+                let sizes = Sizes {
+                    active: of(Half::Active),
+                    inactive: of(Half::Inactive),
+                };
+                sizes.keep_series(kind, distance, self.has_swap)
+            }
+            Refault::Window | Refault::Trial => {
+                lruvec.is_within_workingset(kind, distance, self.has_swap)
+            }
         };
         if !is_wanted {
             return Half::Inactive;
         }
         lruvec.account.stats.nr_refaulted_recent_pages[kind.index()][0] += nr_pages;
         lruvec.own_stats.nr_activated_refault_pages[kind.index()] += nr_pages;
-        match is_by_distance {
-            false => lruvec.age_nonresident(nr_pages),
-            true => lruvec.see_chance(kind, nr_pages),
+        match rule {
+            Refault::Distance => lruvec.see_chance(kind, nr_pages),
+            Refault::Series => {}
+            Refault::Window | Refault::Trial => lruvec.age_nonresident(nr_pages),
         }
         if departed.is_workingset {
             lruvec.own_stats.nr_restored_pages[kind.index()] += nr_pages;

@@ -6,6 +6,7 @@
 mod support;
 
 mod against_model;
+mod phases;
 mod refault_distance;
 mod rules;
 mod tiers;

@@ -8,6 +8,7 @@
 //! **Invariants**
 //! - I1: what is in memory is there at all, and only that is accessed.
 
+use crate::mechanism::kind_of;
 use crate::workload::{PageId, Workload};
 use std::time::Duration;
 use strata_lru::ages::{Bits, FamilyNo, Home, Ledger, NR_ENTRIES, Place, Run, Standing, Told};
@@ -19,7 +20,7 @@ use strata_trace::Backing;
 struct Spot {
     group: u16,
     number: u32,
-    kind: Kind,
+    backing: Backing,
 }
 
 /// 512 pages of a group.
@@ -30,6 +31,7 @@ struct Table {
     resident: Bits,
     accessed: Bits,
     anon: Bits,
+    code: Bits,
     /// Away, but read back ahead of its next access.
     near: Bits,
 }
@@ -73,10 +75,7 @@ impl Memory {
             Spot {
                 group: page.group,
                 number: *number - 1,
-                kind: match page.backing {
-                    Backing::Anon => Kind::Anon,
-                    Backing::File => Kind::File,
-                },
+                backing: page.backing,
             }
         });
         let spots = spots.collect();
@@ -96,18 +95,19 @@ impl Memory {
 
     /// An access through a mapping; tells of a page that was away.
     pub(super) fn access(&mut self, page: PageId) -> Option<Fault> {
-        let Spot { kind, .. } = self.spots[page.index()];
+        let Spot { backing, .. } = self.spots[page.index()];
         let (group, table, index) = self.at(page);
         let was_away = is_set(&table.there, index) && !is_set(&table.resident, index);
         for bits in [&mut table.there, &mut table.resident, &mut table.accessed] {
             set(bits, index, true);
         }
-        set(&mut table.anon, index, kind == Kind::Anon);
+        set(&mut table.anon, index, backing == Backing::Anon);
+        set(&mut table.code, index, backing == Backing::Code);
         let is_near = is_set(&table.near, index);
         set(&mut table.near, index, false);
         was_away.then_some(Fault {
             group,
-            kind,
+            kind: kind_of(backing),
             is_near,
         })
     }
@@ -193,25 +193,34 @@ impl Memory {
     }
 }
 
-/// What is there, as mappings: what is freed is mapped by nobody, and the ledger forgets that it was taken.
+/// What is there, as mappings, code apart from the rest: what is freed is mapped by nobody, and the ledger forgets that it was taken.
 fn places(tables: &[Table]) -> Vec<Place> {
     let mut places: Vec<Place> = Vec::new();
-    let words = tables.iter().flat_map(|table| table.there);
-    for (first, word) in (0..).step_by(64).zip(words) {
-        let mut left = word;
+    let words = |table: &Table| {
+        let there = table.there.into_iter();
+        there.zip(table.code).collect::<Vec<_>>()
+    };
+    for (first, (there, code)) in (0..).step_by(64).zip(tables.iter().flat_map(words)) {
+        let mut left = there;
         while left != 0 {
             let begin = left.trailing_zeros();
-            let length = (left >> begin).trailing_ones();
+            let (standing, alike) = match code >> begin & 1 {
+                0 => (Standing::Ordinary, !code),
+                _ => (Standing::Code, code),
+            };
+            let length = ((left & alike) >> begin).trailing_ones();
             left &= !(u64::MAX >> (64 - length) << begin);
             let first_page = first + u64::from(begin);
             let end_page = first_page + u64::from(length);
             match places.last_mut() {
-                Some(last) if last.end_page == first_page => last.end_page = end_page,
+                Some(last) if (last.end_page, last.standing) == (first_page, standing) => {
+                    last.end_page = end_page;
+                }
                 _ => places.push(Place {
                     first_page,
                     end_page,
                     home: Home::Private,
-                    standing: Standing::Ordinary,
+                    standing,
                 }),
             }
         }

@@ -226,7 +226,7 @@ impl Play {
             went: strata_lru::ages::NrPages::default(),
             nr_pages_max: u64::MAX,
             leaning: Leaning::default(),
-            spares_code: false,
+            spares_code: true,
         });
         let choice = guard::choose(&self.ledger, members, u64::MAX);
         for goes in &choice.goes {

@@ -135,6 +135,27 @@ fn a_program_that_went_idle_is_given_back_wholly_and_nothing_comes_back() {
 }
 
 #[test]
+fn code_stays_for_twice_the_age_of_other_files() {
+    let of = |backing, first: u64| {
+        (first..first + 1000).map(move |page| Access {
+            backing,
+            ..access(0, page)
+        })
+    };
+    // Code and the rest in turn, so that they share page tables.
+    let both = || {
+        let (code, file) = (of(Backing::Code, 0), of(Backing::File, 1000));
+        code.zip(file).flat_map(|(code, file)| [code, file])
+    };
+    for (end, nr_left_pages) in [(100, 1001), (300, 1)] {
+        let alive = (1..end).map(|second| access(second * SECOND, 5000));
+        let played = play(both().chain(alive));
+        let group = &played.groups[0];
+        assert_eq!(group.at_end.resident_bytes, nr_left_pages * 4096, "{end} s");
+    }
+}
+
+#[test]
 fn a_program_that_comes_round_just_after_the_least_age_is_left_alone_once_that_is_seen() {
     let rounds =
         (0..96).flat_map(|round| (0..20_000).map(move |page| access(round * 75 * SECOND, page)));

@@ -17,7 +17,7 @@ use std::ops::Range;
 use strata_lru::{
     AccessVia, GoneCause, GroupId, Kind, Policy, ReclaimStats, Swappiness, TimeMs, Verdict,
 };
-use strata_trace::Via;
+use strata_trace::{Backing, Via};
 
 use super::{Driver, Machine, layout::Layout, memory::Place};
 use crate::{
@@ -203,7 +203,12 @@ impl<'w, P: Policy> Machine<'w, P> {
 
     /// What is at a slot, anon or file.
     pub(crate) fn kind_at(&self, slot: u32) -> Kind {
-        super::kind_of(self.workload.page(self.layout.page(slot)).backing)
+        super::kind_of(self.backing_at(slot))
+    }
+
+    /// What the page at a slot is made of.
+    pub(crate) fn backing_at(&self, slot: u32) -> Backing {
+        self.workload.page(self.layout.page(slot)).backing
     }
 
     /// Whether no entry of these slots is mapped.

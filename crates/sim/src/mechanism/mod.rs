@@ -298,7 +298,7 @@ impl<'w, P: Policy> Machine<'w, P> {
             order: Order::BASE,
             cause,
             shadow,
-            is_exec: false,
+            is_exec: self.workload.page(page).backing == Backing::Code,
         })?;
         self.memory.enter(slot, folio);
         self.nr_pages[kind.index()] += 1;
@@ -327,7 +327,7 @@ impl<'w, P: Policy> Machine<'w, P> {
 
     fn dirtied(&mut self, slot: u32, page: PageId) {
         self.memory.dirty.set(slot);
-        let is_file = self.workload.page(page).backing == Backing::File;
+        let is_file = self.workload.page(page).backing.is_file();
         let Some(folio) = self.memory.folio(slot).filter(|_| is_file) else {
             return;
         };
@@ -412,9 +412,9 @@ impl<'w, P: Policy> Machine<'w, P> {
     }
 }
 
-fn kind_of(backing: Backing) -> Kind {
+pub(crate) fn kind_of(backing: Backing) -> Kind {
     match backing {
         Backing::Anon => Kind::Anon,
-        Backing::File => Kind::File,
+        Backing::File | Backing::Code => Kind::File,
     }
 }

@@ -11,6 +11,7 @@ use crate::{
 };
 
 mod page_cache;
+mod walks;
 
 fn policies() -> Vec<KernelPolicy> {
     let models = KernelModel::ALL.iter();
@@ -515,53 +516,5 @@ fn min_ttl_group_by_group_spares_a_group_that_another_ones_scan_would_cut_into()
         // What the scan has read is older than 100 ms soon, so the kernel's keeps nothing.
         assert_eq!(kernels, off, "{model}");
         assert!(ours * 100 < off * percent, "{model}: {ours} of {off}");
-    }
-}
-
-/// Ten spaces of so many pages, all in use once; ten walks, before each of which the first `nr_awake` are used
-/// again. What these walks asked about.
-fn walk_ten_spaces(model: KernelModel, nr_pages: u64, nr_awake: u32) -> WalkStats {
-    let of = |space, page| access(space, page, Backing::Anon, Via::PageTable, Op::Read);
-    let of_all = (0..10).flat_map(|space| (0..nr_pages).map(move |page| of(space, page)));
-    let workload = Workload::from_accesses("ten spaces", of_all).unwrap();
-    let policy = MultiGen::new(Config::of(model)).unwrap();
-    let setup = Setup::with_memory(workload.nr_pages());
-    let mut machine = Machine::new(policy, Driver::Mechanism, &workload, &setup).unwrap();
-    let group = machine.groups.only().unwrap();
-    let requests = workload.requests();
-    for (number, request) in requests.iter().enumerate() {
-        machine.request(*request, number).unwrap();
-    }
-    // New spaces are always walked. What follows is no fault of the last one.
-    machine.walk(group, Swappiness::DEFAULT).unwrap();
-    machine.spaces.faults(0, Cause::Fault);
-    let before = machine.policy.walk_stats(group).unwrap();
-    for _ in 0..10 {
-        for request in &requests[..nr_awake as usize * nr_pages as usize] {
-            machine.request(*request, 0).unwrap();
-        }
-        machine.walk(group, Swappiness::DEFAULT).unwrap();
-    }
-    let mut stats = machine.policy.walk_stats(group).unwrap();
-    stats.nr_tables_seen -= before.nr_tables_seen;
-    stats
-}
-
-#[test]
-fn of_ten_spaces_of_which_nine_sleep_walks_ask_about_the_tables_of_one() {
-    for model in KernelModel::ALL {
-        let all = walk_ten_spaces(*model, 2048, 10).nr_tables_seen;
-        let one = walk_ten_spaces(*model, 2048, 1).nr_tables_seen;
-        assert_eq!((all, one), (400, 40), "{model}");
-    }
-}
-
-#[test]
-fn up_to_613_spaces_that_map_fewer_than_64_pages_are_passed_over() {
-    for model in KernelModel::ALL {
-        let passes_over = !matches!(model, KernelModel::V6_14 | KernelModel::V7_2);
-        let nr_small =
-            [63, 64].map(|nr_pages| walk_ten_spaces(*model, nr_pages, 10).nr_spaces_small);
-        assert_eq!(nr_small, [if passes_over { 110 } else { 0 }, 0], "{model}");
     }
 }

@@ -24,12 +24,14 @@ use crate::{
     mechanism::{
         Machine, PlaysKernel,
         bits::Bits,
+        kind_of,
         layout::{Layout, NR_TABLE_ENTRIES},
         memory::{Memory, Place},
     },
     simulate::SimError,
     workload::Workload,
 };
+use strata_trace::Backing;
 
 /// The kernel's default scan priority.
 const RELAXED_PRIORITY: u8 = 12;
@@ -223,7 +225,7 @@ impl Pages {
                 findings.nr_appeared_pages += 1;
                 let is_back = matches!(self.memory.place(slot), Place::Absent(Some(_)));
                 findings.nr_refaulted_pages += u64::from(is_back);
-                self.appear(slot, machine.kind_at(slot), entry.is_accessed)?
+                self.appear(slot, machine.backing_at(slot), entry.is_accessed)?
             }
         };
         let kind = machine.kind_at(slot).index();
@@ -238,7 +240,12 @@ impl Pages {
         Ok(())
     }
 
-    fn appear(&mut self, slot: u32, kind: Kind, is_accessed: bool) -> Result<FolioId, SimError> {
+    fn appear(
+        &mut self,
+        slot: u32,
+        backing: Backing,
+        is_accessed: bool,
+    ) -> Result<FolioId, SimError> {
         let shadow = match self.memory.place(slot) {
             Place::Absent(shadow) => shadow,
             Place::Resident(folio) => return Ok(folio),
@@ -246,14 +253,14 @@ impl Pages {
         let folio = self.policy.appeared(Arrival {
             group: self.group,
             node: NodeId::default(),
-            kind,
+            kind: kind_of(backing),
             order: Order::BASE,
             cause: match is_accessed {
                 true => Cause::Fault,
                 false => Cause::Prefetch,
             },
             shadow,
-            is_exec: false,
+            is_exec: backing == Backing::Code,
         })?;
         self.memory.enter(slot, folio);
         Ok(folio)

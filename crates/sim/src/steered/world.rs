@@ -295,7 +295,7 @@ impl<'w, P: PlaysKernel> World<'w, P> {
             let is_back = is_dropped || self.machine.is_returning(request);
             self.counts.nr_refaults += u64::from(is_back);
             match backing {
-                Backing::File => self.timeline.wait(prices::READ_NS),
+                Backing::File | Backing::Code => self.timeline.wait(prices::READ_NS),
                 Backing::Anon if is_back => ns += prices::SWAP_IN_NS,
                 Backing::Anon => ns += prices::ZERO_NS,
             }

@@ -6,6 +6,7 @@
 mod support;
 
 mod against_others;
+mod code;
 mod distance;
 mod fidelity;
 mod golden;

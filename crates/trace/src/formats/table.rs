@@ -258,7 +258,11 @@ impl ParseLine for Table {
                     run.access.backing = match field {
                         b"anon" => Backing::Anon,
                         b"file" => Backing::File,
-                        other => return Err(Reason::bad_value("backing", "anon or file", other)),
+                        b"code" => Backing::Code,
+                        other => {
+                            let expected = "anon, file or code";
+                            return Err(Reason::bad_value("backing", expected, other));
+                        }
                     }
                 }
             }

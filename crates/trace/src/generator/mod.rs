@@ -16,13 +16,14 @@
 //! | `mixed-groups` | the same, drawn uniformly, anon in one group and the file in another | `anon` (20000), `file` (32768) |
 //! | `replicas` | each group reads a file once through, the first one `ahead` times; then the first alone goes on | `pages` (12000), `ahead` (1), `groups` (3) |
 //! | `sparse` | pages in order, each the only one of its page table, through mappings, again and again | `pages` |
+//! | `code` | turns of a program's code, drawn uniformly, and of a file that is run through once, both through mappings | `code` (8192), `backing` (of the first: `code` or `file`) |
 //!
 //! Patterns joined by `-` come one after the other, for equally many accesses each: `gen:loop-zipf-loop-scan`. They
-//! share their options and their pages; a `scan` runs through pages of its own. The last four can't be joined.
+//! share their options and their pages; a `scan` runs through pages of its own. The last five can't be joined.
 //!
 //! Options of every pattern: `accesses` (819200), `seed` (0), `groups` (1; each group runs the pattern
 //! over pages of its own), `turn` (64; accesses before the next group or kind has its turn; not of `replicas`),
-//! `writes` (0; percent of the accesses). And, except for `mixed` and `mixed-groups`: `via` (`fd` or `mmap`), `backing`
+//! `writes` (0; percent of the accesses). And, except for `mixed`, `mixed-groups` and `code`: `via` (`fd` or `mmap`), `backing`
 //! (`file` or `anon`); by default a file read through descriptors, or with `backing=anon` memory through mappings.
 //!
 //! **Owns** the patterns, their names and options. **Does not own** files of traces (the readers).
@@ -62,7 +63,7 @@ const DEFAULT_REPLICA_PAGES: u64 = 12_000;
 const NR_PAGES_MAX: u64 = 1 << 27;
 
 /// Patterns that are no stretch of others.
-const ALONE: [&str; 4] = ["mixed", "mixed-groups", "replicas", "sparse"];
+const ALONE: [&str; 5] = ["mixed", "mixed-groups", "replicas", "sparse", "code"];
 
 /// Entries of a page table.
 const NR_TABLE_ENTRIES: u64 = 512;
@@ -394,6 +395,17 @@ fn sets(
             (file, like(Backing::File, Via::FileDescriptor)),
         ]);
     }
+    if pattern == "code" {
+        let nr_pages = pages(options, "code", DEFAULT_PAGES / 2)?;
+        let backings = [("code", Backing::Code), ("file", Backing::File)];
+        let backing = options.choice("backing", &backings)?;
+        let code = like(backing.unwrap_or(Backing::Code), Via::PageTable);
+        let stream = like(Backing::File, Via::PageTable);
+        return Ok(vec![
+            (Set::Uniform { nr_pages }, code),
+            (Set::Scan { first: 0 }, stream),
+        ]);
+    }
     let set = match pattern.contains('-') {
         true => chain(pattern, nr_accesses, options)?,
         false => set(pattern, nr_accesses, options)?,
@@ -406,7 +418,7 @@ fn sets(
     let via = via.unwrap_or(match backing {
         _ if pattern == "sparse" => Via::PageTable,
         Backing::File => Via::FileDescriptor,
-        Backing::Anon => Via::PageTable,
+        Backing::Anon | Backing::Code => Via::PageTable,
     });
     Ok(vec![(set, like(backing, via))])
 }

@@ -11,6 +11,7 @@ fn trace(name: &str) -> Vec<Access> {
 fn hash(accesses: &[Access]) -> u64 {
     let words = accesses.iter().flat_map(|access| {
         let kind = u64::from(access.backing == Backing::Anon)
+            | u64::from(access.backing == Backing::Code) << 3
             | u64::from(access.via == Via::PageTable) << 1
             | u64::from(access.op == Op::Write) << 2
             | u64::from(access.group) << 8
@@ -36,6 +37,7 @@ fn a_name_gives_the_same_accesses_for_ever() {
         "gen:mixed-groups,anon=300,file=600,accesses=5000,seed=7,groups=2",
         "gen:replicas,pages=700,accesses=5000,ahead=2",
         "gen:sparse,pages=700,accesses=5000,backing=anon",
+        "gen:code,code=700,accesses=5000,seed=8",
     ];
     let hashes = names.map(|name| hash(&trace(name)));
     let expected = [
@@ -49,6 +51,7 @@ fn a_name_gives_the_same_accesses_for_ever() {
         0x8003_c456_1df0_9552,
         0xa607_9eed_ec50_89c9,
         0x61d1_575c_5646_bf95,
+        0x9aaa_d0a1_93b0_d522,
     ];
     assert_eq!(hashes, expected, "{hashes:#x?}");
 }
@@ -153,6 +156,24 @@ fn a_sparse_page_is_the_only_one_of_its_table() {
 }
 
 #[test]
+fn code_takes_turns_with_a_file_of_which_each_page_comes_once() {
+    let accesses = trace("gen:code,code=10,turn=4,accesses=16");
+    for (turn, of_turn) in accesses.chunks(4).enumerate() {
+        let (space, backing) = [(0, Backing::Code), (1, Backing::File)][turn % 2];
+        let is_right = |of: &Access| (of.key.space, of.backing) == (space, backing);
+        assert!(of_turn.iter().all(is_right), "turn {turn}");
+        assert!(of_turn.iter().all(|of| of.via == Via::PageTable));
+    }
+    let of_file = accesses.iter().filter(|of| of.key.space == 1);
+    let pages: Vec<u64> = of_file.map(|of| of.key.page).collect();
+    assert_eq!(pages, [0, 1, 2, 3, 4, 5, 6, 7]);
+    let alike = trace("gen:code,code=10,turn=4,accesses=16,backing=file");
+    for (code, file) in accesses.iter().zip(alike) {
+        assert_eq!((code.key, Backing::File), (file.key, file.backing));
+    }
+}
+
+#[test]
 fn patterns_joined_come_one_after_the_other_and_share_what_pages_there_are() {
     let accesses = trace("gen:loop-zipf-scan-loop-scan,pages=40,accesses=500");
     let pages: Vec<u64> = accesses.iter().map(|access| access.key.page).collect();
@@ -207,6 +228,8 @@ fn what_is_wrong_with_a_name_is_said() {
         ("gen:loop-zopf", "unknown pattern \"zopf\""),
         ("gen:loop-mixed", "mixed can't be one of several patterns"),
         ("gen:loop-sparse", "sparse can't be one of several patterns"),
+        ("gen:loop-code", "code can't be one of several patterns"),
+        ("gen:code,backing=anon", "choose one of code, file"),
         ("gen:replicas,turn=3", "no option \"turn\""),
         ("gen:loop-scan,exponent=1", "no option \"exponent\""),
         ("oracle:fdread", "unknown oracle sequence"),

@@ -283,6 +283,10 @@ impl Decoder {
             self.lives.end(space, piece.table, piece.gone);
             self.info.nr_left_out += self.lives.take_nr_left_out();
         }
+        let of_file = match !of.is_file && self.info.is_code(piece.area) {
+            true => Backing::Code,
+            false => Backing::File,
+        };
         let has = |bits: &PageBits, bit: u64| bits[bit as usize / 64] >> (bit % 64) & 1 == 1;
         accesses.extend(bitmap::ones(piece.touched()).map(|bit| Access {
             key: PageKey {
@@ -294,7 +298,7 @@ impl Decoder {
             group: 0,
             backing: match has(&piece.anon, bit) {
                 true => Backing::Anon,
-                false => Backing::File,
+                false => of_file,
             },
             op: match has(&piece.written, bit) {
                 true => Op::Write,

@@ -161,6 +161,12 @@ impl RecordingInfo {
         Some(self.files.entry(file).or_default())
     }
 
+    /// Whether a mapping is of a file that is executed, as far as its name was told.
+    pub(super) fn is_code(&self, area: u32) -> bool {
+        let name = self.areas.get(&area).and_then(|area| area.name.as_ref());
+        name.is_some_and(|name| name.class == AreaName::CODE)
+    }
+
     /// The mapping, unless there are too many.
     fn area(&mut self, area: u32) -> Option<&mut AreaInfo> {
         if self.areas.len() >= NAMES_MAX && !self.areas.contains_key(&area) {

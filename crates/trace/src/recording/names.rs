@@ -1,7 +1,7 @@
 //! What a recording calls things: the target, its spaces, their mappings, and files.
 //!
 //! **Owns** the content of blocks of names and of the block about the recording. **Does not own**
-//! anything a replay depends on: a recording without its names is replayed the same.
+//! anything else a replay depends on: without its names a recording is replayed the same, but that no page is code.
 
 use super::{pop_text, pop_u32, push_text};
 use crate::strata::varint::{pop, push};
@@ -42,10 +42,15 @@ pub struct AreaName {
     pub area: u32,
     /// The space.
     pub space: u32,
-    /// What it is: `anon`, `heap`, `stack`, `file_private`, `file_shared`, `shmem`.
+    /// What it is: `anon`, `heap`, `stack`, `file_private`, `file_shared`, `shmem`, or [`AreaName::CODE`].
     pub class: String,
     /// Path or name as `/proc` prints it; empty for anonymous memory.
     pub name: String,
+}
+
+impl AreaName {
+    /// The class of a file that is mapped to be executed.
+    pub const CODE: &str = "code";
 }
 
 /// A file whose page cache is told.

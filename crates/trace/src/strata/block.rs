@@ -6,7 +6,7 @@
 //!
 //! | column | each | |
 //! |---|---|---|
-//! | flags | a byte | bit 0 write, 1 page table, 2 anon; differs: 3 space, 4 group, 5 size, 6 time; 7 is 0 |
+//! | flags | a byte | bit 0 write, 1 page table, 2 anon; differs: 3 space, 4 group, 5 size, 6 time; 7 code |
 //! | page | signed varint | difference, modulo 2^64 |
 //! | space | varint | the new value, below 2^32 |
 //! | group | varint | the new value, below 2^16 |
@@ -25,7 +25,7 @@ const SPACE: u8 = 1 << 3;
 const GROUP: u8 = 1 << 4;
 const SIZE: u8 = 1 << 5;
 const TIME: u8 = 1 << 6;
-const UNUSED: u8 = 1 << 7;
+const CODE: u8 = 1 << 7;
 
 /// Appends the accesses to `content`.
 pub(super) fn encode(accesses: &[Access], content: &mut Vec<u8>) {
@@ -66,6 +66,7 @@ fn flags(before: &Access, access: &Access) -> u8 {
     flag(access.op == Op::Write, WRITE)
         | flag(access.via == Via::PageTable, PAGE_TABLE)
         | flag(access.backing == Backing::Anon, ANON)
+        | flag(access.backing == Backing::Code, CODE)
         | flag(access.key.space != before.key.space, SPACE)
         | flag(access.group != before.group, GROUP)
         | flag(access.size_bytes != before.size_bytes, SIZE)
@@ -79,9 +80,6 @@ pub(super) fn decode(content: &[u8], nr_records: usize, accesses: &mut Vec<Acces
     let (flags, mut rest) = content.split_at_checked(nr_records)?;
     let mut page = 0_u64;
     for flags in flags {
-        if flags & UNUSED != 0 {
-            return None;
-        }
         page = page.wrapping_add(pop_signed(&mut rest)?);
         let mut access = Access::default();
         access.key.page = page;
@@ -91,9 +89,12 @@ pub(super) fn decode(content: &[u8], nr_records: usize, accesses: &mut Vec<Acces
         if flags & PAGE_TABLE != 0 {
             access.via = Via::PageTable;
         }
-        if flags & ANON != 0 {
-            access.backing = Backing::Anon;
-        }
+        access.backing = match (flags & ANON != 0, flags & CODE != 0) {
+            (false, false) => Backing::File,
+            (true, false) => Backing::Anon,
+            (false, true) => Backing::Code,
+            (true, true) => return None,
+        };
         accesses.push(access);
     }
     let mut columns = Changes {

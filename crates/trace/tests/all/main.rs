@@ -9,6 +9,7 @@ mod binary_formats;
 mod mutations;
 mod opening;
 mod real;
+mod recording_code;
 mod recording_example;
 mod recording_format;
 mod recording_freed;

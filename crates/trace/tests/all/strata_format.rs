@@ -79,7 +79,7 @@ fn any_access() -> impl Strategy<Value = Access> {
         time,
         few.clone(),
         few,
-        0..8_u8,
+        0..12_u8,
         prop_oneof![3 => Just(0), 1 => any::<u16>()],
     )
         .prop_map(|(page, time_us, space, size_bytes, bits, group)| Access {
@@ -87,13 +87,9 @@ fn any_access() -> impl Strategy<Value = Access> {
             time_us,
             size_bytes,
             group,
-            backing: if bits & 1 == 0 {
-                Backing::Anon
-            } else {
-                Backing::File
-            },
-            op: if bits & 2 == 0 { Op::Read } else { Op::Write },
-            via: if bits & 4 == 0 {
+            backing: [Backing::Anon, Backing::File, Backing::Code][usize::from(bits / 4)],
+            op: if bits & 1 == 0 { Op::Read } else { Op::Write },
+            via: if bits & 2 == 0 {
                 Via::PageTable
             } else {
                 Via::FileDescriptor

@@ -215,7 +215,7 @@ fn a_broken_fio_log_says_what_is_wrong() {
 
 #[test]
 fn a_table_with_a_header_needs_no_options() {
-    let text = b"# made by hand\ntime_us,group,space,page,size,op,via,backing\n100,1,2,3,4,write,mmap,anon\n250,0,0,9,0,read,fd,file\n";
+    let text = b"# made by hand\ntime_us,group,space,page,size,op,via,backing\n100,1,2,3,4,write,mmap,anon\n250,0,0,9,0,read,fd,file\n250,0,0,8,0,read,mmap,code\n";
     let accesses = read(text, &as_format(Format::Csv)).unwrap();
     let first = accesses[0];
     assert_eq!(
@@ -231,8 +231,9 @@ fn a_table_with_a_header_needs_no_options() {
         (first.op, first.via, first.backing),
         (Op::Write, Via::PageTable, Backing::Anon)
     );
-    assert_eq!(times_us(&accesses), [0, 150]);
-    assert_eq!(accesses[1].backing, Backing::File);
+    assert_eq!(times_us(&accesses), [0, 150, 150]);
+    let backings = [1, 2].map(|number: usize| accesses[number].backing);
+    assert_eq!(backings, [Backing::File, Backing::Code]);
     let quoted = b"\"version\";\"op\";\"lbn\"\n1;2a;77\n1;28;78\n1;delete;78\n";
     let accesses = read(quoted, &as_format(Format::Csv)).unwrap();
     assert_eq!(
@@ -347,7 +348,7 @@ fn a_table_that_can_not_be_understood_says_why() {
         (
             "1,x\n",
             "id=1,backing=2",
-            "line 1: backing must be anon or file, not `x`",
+            "line 1: backing must be anon, file or code, not `x`",
         ),
     ] {
         let (error, _) = broken(text.as_bytes(), &with_columns(Format::Csv, columns));

@@ -12,6 +12,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use serde::Deserialize;
 use strata_host::managed::{CacheFirst, FileBudget, PatternError, Promised, Rule, Rules, Whom};
+
 use strata_linux::process::launch::User;
 use strata_linux::swap::SwapSpec;
 use strata_linux::units::parse_size;
@@ -20,6 +21,7 @@ use toml::Spanned;
 use super::min_age_arg;
 use super::values::{promised_arg, swap_writes_arg, when_short_arg};
 use crate::cli::parse_percent;
+use crate::cmd::park::keep_arg;
 use crate::failure::UsageError;
 
 /// The kernel's bound.
@@ -84,6 +86,8 @@ struct Entry {
     priority: Option<i32>,
     swappiness: Option<Spanned<u8>>,
     protect_executable: Option<bool>,
+    park_after: Option<Text>,
+    park_keep: Option<Text>,
     #[serde(default, rename = "file")]
     files: Vec<File>,
 }
@@ -230,6 +234,13 @@ fn rule(entry: &Spanned<Entry>) -> Result<Rule, Wrong> {
         });
     }
     let min_age = optional(entry.min_age.as_ref(), min_age_arg)?;
+    if let (Some(keep), None) = (&entry.park_keep, &entry.park_after) {
+        return Err(Wrong {
+            at: keep.span(),
+            why: "park_keep needs park_after, which says when a group is parked".to_owned(),
+        });
+    }
+    let park_after = optional(entry.park_after.as_ref(), min_age_arg)?;
     Ok(Rule {
         whom,
         promise: asked,
@@ -241,6 +252,8 @@ fn rule(entry: &Spanned<Entry>) -> Result<Rule, Wrong> {
         priority: entry.priority.unwrap_or(least.priority),
         swappiness: swappiness.map(|number| *number.as_ref()),
         protects_code: entry.protect_executable.unwrap_or(least.protects_code),
+        park_after: park_after.map(Duration::from_millis),
+        park_keep: optional(entry.park_keep.as_ref(), keep_arg)?.unwrap_or_default(),
         files: entry
             .files
             .iter()
@@ -266,6 +279,7 @@ fn user(name: &str) -> Result<u32, String> {
 mod tests {
     use super::*;
     use strata_host::managed::{SwapWriteBound, WhenShort};
+    use strata_host::park::Keep;
 
     /// Why a text is refused, and at which part of it.
     fn refused(text: &str) -> (String, String) {
@@ -280,6 +294,7 @@ mod tests {
              [[rule]]\ncgroup = '/system.slice/*'\npromise = '1%/min'\nmin_age = '2m'\nstall = '5%'\n\
              [[rule]]\nunit = 'db.service'\nmemory = '4G'\nlow = '1G'\n\
              [[rule]]\nuser = 'root'\npromise = 'none'\n[[rule]]\npromise = 'slowdown 1%'\nwhen_short = 'freeze'\npriority = -5\nswappiness = 0\nprotect_executable = false\n\
+             park_after = '10m'\npark_keep = '50M'\n\
              [[rule.file]]\npath = '*.gguf'\nmemory = '4G'\n[[rule]]\n[host]\nfree = '5%'\ncache_first_below_limits = false\n",
         );
         let file = file.expect("rules");
@@ -304,6 +319,8 @@ mod tests {
         assert_eq!(rules[3].swappiness, Some(0));
         assert!(!rules[3].protects_code && rules[4].protects_code);
         assert_eq!(rules[3].files[0].memory_bytes, 4 << 30);
+        assert_eq!(rules[3].park_after, Some(Duration::from_secs(600)));
+        assert_eq!(rules[3].park_keep, Keep::Bytes(50 << 20));
         assert!(rules[3].files[0].path.matches("/models/a.gguf"));
         assert_eq!(rules[4], Rule::default());
         let first = file.rules.cache_first;
@@ -327,6 +344,16 @@ mod tests {
                 "'2%'",
             ),
             ("[[rule]]\nmin_age = '1s'", "at least 5 s", "'1s'"),
+            (
+                "[[rule]]\npark_keep = '1M'",
+                "park_keep needs park_after",
+                "'1M'",
+            ),
+            (
+                "[[rule]]\npark_after = '10m'\npark_keep = 'some'",
+                "working-set",
+                "'some'",
+            ),
             ("[[rule]]\ncgroup = 'a['", "invalid pattern", "'a['"),
             (
                 "[[rule]]\nuser = 'nobody-of-this-name'",

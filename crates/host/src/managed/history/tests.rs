@@ -45,6 +45,7 @@ pub(super) fn status(cpu_ns: u64, groups: &[(&str, u64, u64)]) -> Status {
         age_file_ms: 60_000,
         standing: Standing::Kept,
         is_frozen: false,
+        is_parked: false,
         why_not_more: None,
     };
     let min_age = Duration::from_secs(60);

@@ -1,6 +1,7 @@
 //! What a return teaches.
 
 use super::*;
+use crate::config::Refault;
 
 #[test]
 fn a_cold_folio_leaves_and_its_shadow_tells_of_it() {
@@ -170,4 +171,35 @@ fn a_workingset_folio_comes_back_under_the_last_tier_however_little_it_was_count
         bench.refault(Kind::Anon, Cause::Fault, shadow);
     }
     assert_eq!(last_tier(&bench), 2);
+}
+
+#[test]
+fn by_the_series_generations_make_all_working_set_that_return_within_the_shorter_of_both_ages() {
+    for (nr_active, nr_inactive, reach) in [(10, 40, 10), (40, 10, 10), (0, 40, 0)] {
+        let mut bench = Bench::with(Config {
+            refault: Refault::Series,
+            has_swap: false,
+            ..Config::default()
+        });
+        for n in 0..nr_active + nr_inactive {
+            let is_active = n < nr_active;
+            bench.appear(
+                Kind::File,
+                if is_active { Cause::Fault } else { Cause::Read },
+            );
+        }
+        let mut is_kept = |nr_left: usize| {
+            let shadow = evicted_after(&mut bench, 0);
+            for _ in 1..nr_left {
+                evicted_after(&mut bench, 0);
+            }
+            let again = bench.refault(Kind::File, Cause::Read, shadow);
+            let is_workingset = bench.engine.flags(again).is_workingset();
+            bench.engine.gone(again, GoneCause::Freed);
+            is_workingset
+        };
+        let kept: Vec<bool> = (1..=12).map(&mut is_kept).collect();
+        let expected: Vec<bool> = (1..=12).map(|distance| distance < reach).collect();
+        assert_eq!(kept, expected, "{nr_active}, {nr_inactive}");
+    }
 }

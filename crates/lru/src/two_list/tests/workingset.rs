@@ -121,6 +121,28 @@ fn read_again(bench: &mut Bench, nr_left: usize) -> FolioId {
 }
 
 #[test]
+fn by_the_series_nothing_is_made_active_where_nothing_is_and_all_within_the_shorter_list() {
+    for (nr_active, nr_inactive, reach) in [(0, 40, 0), (10, 40, 10), (40, 10, 10)] {
+        for nr_left in 0..12 {
+            let mut bench = with(Refault::Series, false);
+            bench.active_many(nr_active, Kind::File);
+            bench.appear_many(nr_inactive, Kind::File);
+            let again = read_again(&mut bench, nr_left);
+            // Its own leaving counts as one.
+            let is_wanted = nr_left + 1 < reach;
+            assert_eq!(bench.engine.is_active(again), Some(is_wanted), "{nr_left}");
+            let control = bench.engine.books.lruvecs[0].control(0, false, None);
+            let is_questioned = is_wanted || nr_active > nr_inactive;
+            assert_eq!(
+                control.may_deactivate[Kind::File.index()],
+                is_questioned,
+                "{nr_active}, {nr_left}"
+            );
+        }
+    }
+}
+
+#[test]
 fn by_distance_some_of_those_that_return_are_made_active_though_nothing_is() {
     let mut bench = with(Refault::Distance, true);
     bench.appear_many(40, Kind::File);
@@ -207,15 +229,17 @@ fn by_distance_working_set_in_use_stays_active_until_it_is_met_unused() {
 
 #[test]
 fn by_distance_only_evictions_make_what_is_gone_older() {
-    let mut bench = with(Refault::Distance, true);
-    let folio = bench.appear(Kind::File);
-    let shadow = bench.reclaimed(folio);
-    bench.active_many(50, Kind::File);
-    let departed = crate::distance::Departed::unpack(shadow);
-    assert_eq!(
-        bench.engine.books.lruvecs[0].clock.since(departed.reading),
-        1
-    );
+    for refault in [Refault::Distance, Refault::Series] {
+        let mut bench = with(refault, true);
+        let folio = bench.appear(Kind::File);
+        let shadow = bench.reclaimed(folio);
+        bench.active_many(50, Kind::File);
+        let departed = crate::distance::Departed::unpack(shadow);
+        assert_eq!(
+            bench.engine.books.lruvecs[0].clock.since(departed.reading),
+            1
+        );
+    }
 }
 
 #[test]

@@ -261,7 +261,7 @@ impl<'w> TierMachine<'w> {
             order: Order::BASE,
             cause,
             shadow,
-            is_exec: false,
+            is_exec: self.backing_of(slot) == Backing::Code,
         })?;
         self.memory.enter(slot, folio);
         self.enter_node(slot, to);

@@ -10,7 +10,7 @@
 use std::ops::Range;
 
 use strata_control::page_cache::{FileId, FileKey};
-use strata_trace::{Backing, Via};
+use strata_trace::Via;
 
 use crate::{
     mechanism::{bits::Bits, layout::Layout},
@@ -61,7 +61,7 @@ impl Files {
             }
         }
         let is_cached =
-            |page: &PageId| is_read.get(page.0) && workload.page(*page).backing == Backing::File;
+            |page: &PageId| is_read.get(page.0) && workload.page(*page).backing.is_file();
         let pages = (0..workload.nr_pages()).map(PageId).filter(is_cached);
         let mut pages: Vec<PageId> = pages.collect();
         let space = |page: &PageId| workload.page(*page).key.space;
@@ -136,6 +136,8 @@ impl Files {
 #[cfg(test)]
 mod tests {
     use strata_trace::{Access, PageKey};
+
+    use strata_trace::Backing;
 
     use super::*;
 

@@ -214,6 +214,15 @@ impl Pair {
         let inactive: u64 = of(Half::Inactive).iter().sum();
         match self.refault {
             Refault::Window => distance <= active + self.size(lruvec, Half::Inactive, other),
+            Refault::Series => {
+                let others = self.size(lruvec, Half::Inactive, other);
+                let reach = if active >= inactive {
+                    inactive
+                } else {
+                    active + others
+                };
+                distance < reach
+            }
             _ => {
                 let memory = active + inactive;
                 self.returns[lruvec].gives_chance(cause, distance, memory)
@@ -522,4 +531,9 @@ fn the_two_lists_do_what_the_model_says() {
 #[test]
 fn the_two_lists_do_what_the_model_says_when_walks_see_accesses_and_distance_judges_returns() {
     run(Refault::Distance, 25);
+}
+
+#[test]
+fn the_two_lists_do_what_the_model_says_when_the_series_judges_returns() {
+    run(Refault::Series, 0);
 }

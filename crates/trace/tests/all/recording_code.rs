@@ -1,0 +1,44 @@
+//! Which pages of a recording are code.
+
+use crate::support::{as_format, read};
+
+use strata_trace::recording::{
+    About, AreaName, NO_PAGES, Piece, RecordingWriter, SpaceEnd, WalkKind,
+};
+use strata_trace::{Backing, Format};
+
+#[test]
+fn pages_of_a_file_that_is_executed_are_code_and_its_anonymous_copies_are_not() {
+    let mut writer = RecordingWriter::new("w", Vec::new(), &About::default()).expect("memory");
+    let area = |area, class: &str| AreaName {
+        area,
+        space: 7,
+        class: class.to_owned(),
+        name: "/usr/bin/app".to_owned(),
+    };
+    writer.name_area(&area(0, "file_private")).expect("memory");
+    writer.name_area(&area(1, AreaName::CODE)).expect("memory");
+    writer.begin_walk(WalkKind::Baseline, 0).expect("memory");
+    writer.begin_space(7, 0).expect("memory");
+    let first = |nr_pages: u32| {
+        let mut bits = NO_PAGES;
+        bits[0] = (1 << nr_pages) - 1;
+        bits
+    };
+    for area in 0..3 {
+        let piece = Piece {
+            table: u64::from(area),
+            area,
+            appeared: first(2),
+            anon: first(1),
+            ..Piece::default()
+        };
+        writer.piece(&piece).expect("memory");
+    }
+    writer.end_space(SpaceEnd::Whole).expect("memory");
+    let recording = writer.finish().expect("memory");
+    let accesses = read(&recording, &as_format(Format::Strata)).expect("is whole");
+    let backings: Vec<Backing> = accesses.iter().map(|access| access.backing).collect();
+    let [file, code] = [Backing::File, Backing::Code].map(|of| [Backing::Anon, of]);
+    assert_eq!(backings, [file, code, file].concat());
+}

@@ -97,7 +97,6 @@ pub const GUARD_METRICS: &[Metric<Status>] = &[
     Metric {
         name: "strata_guard_group_parked",
         help: "1 where the group is parked.",
-        kind: Type::Gauge,
         read: |status| of_groups(status, |group| u64::from(group.is_parked)),
     },
     Metric {

@@ -25,6 +25,7 @@ mount -t proc proc proc
 mount -t sysfs sys sys
 mount -t devtmpfs dev dev
 ln -s /proc/self/fd dev/fd
+ln -s /proc/self/fd/0 dev/stdin && ln -s /proc/self/fd/1 dev/stdout && ln -s /proc/self/fd/2 dev/stderr
 mkdir -p dev/shm dev/pts
 mount -t tmpfs shm dev/shm
 mount -t devpts -o mode=620,ptmxmode=666 pts dev/pts

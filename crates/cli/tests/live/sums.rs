@@ -138,7 +138,7 @@ fn what_a_python_and_its_workers_share_adds_up() {
 /// A server written in Python that loads 100 MiB, writes 16 MiB of a private mapping of a file, and then forks.
 const PYTHON: &str = "
 import ctypes, json, mmap, os, tempfile, time
-data = [number(1000) + number([i % 256]) for i in range(100000)]
+data = [bytes(1000) + bytes([i % 256]) for i in range(100000)]
 file = tempfile.TemporaryFile()
 file.truncate(16 << 20)
 private = mmap.mmap(file.fileno(), 16 << 20, flags=mmap.MAP_PRIVATE)

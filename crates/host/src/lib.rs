@@ -18,6 +18,7 @@ pub mod doctor;
 pub mod keeper;
 pub mod managed;
 pub mod metrics;
+pub mod news;
 pub mod observe;
 mod pages;
 pub mod park;

@@ -21,11 +21,11 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand, ValueEnum};
 use signal_hook::consts::SIGHUP;
 use strata_host::managed::{
-    GroupStatus, Hand, House, Managed, ManagedConfig, News, Promised, Rule, Rules, Status,
-    SwapWriteBound,
+    GroupStatus, Hand, House, Managed, ManagedConfig, Promised, Rule, Rules, Status, SwapWriteBound,
 };
+use strata_host::news::News;
 use strata_host::observe::{Attention, Turn, Who, attend};
-use strata_host::park::{self, Parker, Told};
+use strata_host::park::{self, Parker};
 use strata_host::remote::MetricsConfig;
 use strata_linux::swap::SwapSpec;
 use strata_linux::units::Bytes;
@@ -332,8 +332,8 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
                 history.look(&status);
                 can_tell = tell(&out, &status, args.format);
             }
-            tell_news(&mut managed);
-            parker.iter_mut().for_each(tell_parked);
+            tell_news(managed.news());
+            tell_news(parker.as_mut().map(Parker::news).unwrap_or_default());
             service.turn();
             match can_tell && turn == Turn::Next {
                 true => Attention::GoOn,
@@ -345,13 +345,13 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
     managed.stop();
     parker.into_iter().for_each(Parker::end);
     service.end();
-    tell_news(&mut managed);
+    tell_news(managed.news());
     let status = managed.status();
     if let Some(house) = house {
+        end(house, args.release);
         if args.release {
             wake_parked(&managed);
         }
-        end(house, args.release);
     }
     history.end(&status);
     attended?;
@@ -363,8 +363,8 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Says what was done with whole groups.
-fn tell_news(managed: &mut Managed) {
-    for news in managed.news() {
+fn tell_news(all: Vec<News>) {
+    for news in all {
         match news {
             News::Note(text) => print::note(&text),
             News::Warning(text) => print::warning(&text),
@@ -372,19 +372,10 @@ fn tell_news(managed: &mut Managed) {
     }
 }
 
-fn tell_parked(parker: &mut Parker) {
-    for told in parker.told() {
-        match told {
-            Told::Note(text) => print::note(&text),
-            Told::Warning(text) => print::warning(&text),
-        }
-    }
-}
-
-/// Wakes what is parked of the groups looked after, before the swap is taken down that they are in.
+/// Wakes what is parked of the groups looked after, as the swap is taken down that they were in.
 fn wake_parked(managed: &Managed) {
     for note in park::parked() {
-        if managed.looks_after(&note.name)
+        if note.group().is_some_and(|group| managed.looks_after(group))
             && let Err(error) = park::wake(&note.id, None)
         {
             print::warning(&error);

@@ -73,6 +73,10 @@ pub(crate) struct PlanArgs {
     #[arg(value_name = "RECORDING")]
     recording: String,
 
+    /// Gone: see the error
+    #[arg(long, hide = true, num_args = 0, default_missing_value = "", value_parser = all_arg)]
+    all: Option<u8>,
+
     #[command(flatten)]
     promised: promise::PromiseArgs,
 
@@ -398,6 +402,14 @@ fn slowdown_arg(text: &str) -> Result<u64, String> {
         return Err(bad());
     }
     Ok(whole * PER_PERCENT + decimals)
+}
+
+/// An option of release 0.1.
+fn all_arg(_: &str) -> Result<u8, String> {
+    Err(
+        "plan --all is strata idle since release 0.2, which goes on telling with --watch"
+            .to_owned(),
+    )
 }
 
 #[cfg(test)]

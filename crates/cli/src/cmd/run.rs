@@ -139,6 +139,14 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "POLICY", value_parser = policy_arg, allow_hyphen_values = true)]
     policy: Option<PolicyChoice>,
 
+    /// Gone: see the error
+    #[arg(long, hide = true, num_args = 0, default_missing_value = "", value_parser = prefetch_arg)]
+    prefetch: Option<u8>,
+
+    /// Gone: see the error
+    #[arg(long, hide = true, value_name = "PRIORITY", value_parser = priority_arg)]
+    priority: Option<u8>,
+
     /// Leave page cache that no program has mapped to the kernel's own choice
     ///
     /// Otherwise Strata looks which of the group's page cache was read once and not again, and drops that before anything
@@ -467,4 +475,16 @@ fn swappiness_arg(text: &str) -> Result<SwappinessChoice, String> {
     value.map(SwappinessChoice::Fixed).ok_or_else(|| {
         "it is a number from 0 to 200, max for anonymous pages only, or auto".to_owned()
     })
+}
+
+/// An option of release 0.1.
+fn priority_arg(_: &str) -> Result<u8, String> {
+    Err("--priority is gone since release 0.2, because neighbours paid for it with up to three quarters of their processor time: \
+         Strata's threads run at the priority with which Strata was started; leave the option out"
+        .to_owned())
+}
+
+/// An option of release 0.1.
+fn prefetch_arg(_: &str) -> Result<u8, String> {
+    Err("--prefetch is gone since release 0.2, because no real program gained by it: leave the option out".to_owned())
 }

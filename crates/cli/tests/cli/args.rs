@@ -217,6 +217,15 @@ fn other_verbs_refuse_as_clearly() {
         ),
         (&["lru-gen", "--pid", "1", "--format", "xml"], "text, json"),
         (&["idle", "--age", "1ms"], "at least 500ms"),
+        (
+            &["run", "--priority", "high", "--memory", "64M", "--", "true"],
+            "--priority is gone since release 0.2",
+        ),
+        (
+            &["run", "--prefetch", "--memory", "64M", "--", "true"],
+            "--prefetch is gone since release 0.2",
+        ),
+        (&["plan", "--all"], "strata idle since release 0.2"),
         (&["completions"], "SHELL"),
         (&["completions", "cmd.exe"], "bash"),
         (&["doctor", "--format", "xml"], "json"),

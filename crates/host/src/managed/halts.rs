@@ -3,8 +3,9 @@
 //! **Owns** the readings that the decision goes by. **Does not own** who is stopped and how (`resort`).
 
 use super::Managed;
-use super::resort::{News, Resort};
+use super::resort::Resort;
 use super::writer::ToWrite;
+use crate::news::News;
 use std::time::Duration;
 use strata_control::last_resort::Moment;
 use strata_linux::process::MachineMemory;

@@ -47,7 +47,6 @@ mod writes;
 pub use by_amount::Hand;
 pub use house::{House, HouseError};
 pub use promised::Promised;
-pub use resort::News;
 pub use rules::{CacheFirst, FileBudget, PatternError, Rule, Rules, Whom};
 pub use status::{GroupStatus, Status, WhyNotMore};
 pub use strata_control::last_resort::WhenShort;

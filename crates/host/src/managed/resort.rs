@@ -10,6 +10,7 @@
 
 use super::group::Group;
 use super::writer::ToWrite;
+use crate::news::News;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::mpsc::{Receiver, TryRecvError};
@@ -17,15 +18,6 @@ use strata_control::last_resort::{Exposed, LastResort, Moment, Step, WhenShort};
 use strata_linux::cgroup::{self, Freezer, HaltError};
 use strata_linux::units::Bytes;
 use strata_lru::GroupId;
-
-/// What people are told of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum News {
-    /// A group was stopped, or goes on.
-    Note(String),
-    /// A group was ended, or something could not be done.
-    Warning(String),
-}
 
 /// See the module.
 #[derive(Debug)]
@@ -79,10 +71,10 @@ impl Resort {
             .to_freeze
             .as_ref()
             .is_some_and(|to_freeze| is_short && may_be_frozen(groups, to_freeze.id));
-        if !self.freeze_recorded(groups, may_be) {
-            return false;
-        }
-        let can_halt = |group: &Exposed| group.is_frozen || !self.cant_halt(groups, group.group);
+        let waits = !self.freeze_recorded(groups, may_be);
+        // Whatever the disk does, those who are frozen go on when there is memory again.
+        let can_halt =
+            |group: &Exposed| group.is_frozen || !waits && !self.cant_halt(groups, group.group);
         let exposed = groups.iter().map(|(id, group)| group.exposed(*id));
         let exposed: Vec<Exposed> = exposed.filter(can_halt).collect();
         let step = self.decision.look(now, &exposed);
@@ -119,7 +111,7 @@ impl Resort {
         }
     }
 
-    /// Freezes what is recorded by now. Returns whether nobody waits for that.
+    /// Freezes the group whose thaw is recorded by now. Returns whether none waits for that.
     fn freeze_recorded(&mut self, groups: &mut BTreeMap<GroupId, Group>, is_to_be: bool) -> bool {
         let Some(to_freeze) = self.to_freeze.take() else {
             return true;
@@ -151,7 +143,9 @@ impl Resort {
                 )));
             }
             Err(error) => {
-                self.to_write.forget(&freezer);
+                if cgroup::thaw(freezer.file()).is_ok() {
+                    self.to_write.forget(&freezer);
+                }
                 self.tell_once(group, &error);
             }
         }
@@ -212,6 +206,9 @@ impl Resort {
 
     /// Lets all go on that were stopped.
     pub(super) fn thaw_all(&mut self, groups: &mut BTreeMap<GroupId, Group>, why: &str) {
+        if let Some(to_freeze) = self.to_freeze.take() {
+            self.to_write.forget(&to_freeze.freezer);
+        }
         let all: Vec<GroupId> = self.frozen.keys().copied().collect();
         for id in all {
             self.thaw(id, groups, why);

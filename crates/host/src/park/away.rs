@@ -264,7 +264,7 @@ impl Target {
                 let plain = |c: char| if is_plain(c) { c } else { '-' };
                 let id: String = name.trim_matches('/').chars().map(plain).collect();
                 // A name without a slash at the front is a group's all the same, and never a pid.
-                (format!("g-{id}"), name)
+                (format!("{}{id}", note::GROUP_PREFIX), name)
             }
         }
     }

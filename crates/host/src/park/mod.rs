@@ -35,6 +35,6 @@ pub use halt::StopError;
 pub use halted::{GoOnError, Halted};
 pub use kept::{Kept, WhyKept};
 pub use note::{Note, NoteError, Used, find, parked};
-pub use parker::{Parker, Told};
+pub use parker::Parker;
 pub use wake::{WakeError, Woken, tidy, wake};
 pub use watch::Watch;

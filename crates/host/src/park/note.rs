@@ -22,6 +22,9 @@ const VERSION: u32 = 1;
 /// How often a lock is tried for whose directory goes meanwhile.
 const NR_TRIES_MAX: u32 = 8;
 
+/// Ids of groups begin so; those of processes are numbers.
+pub(super) const GROUP_PREFIX: &str = "g-";
+
 /// What is parked can't be noted or read.
 #[derive(Debug, thiserror::Error)]
 #[error("{what} {} failed: {source}", path.display())]
@@ -104,6 +107,11 @@ impl Note {
             halted: Halted::No,
             processes,
         })
+    }
+
+    /// Path of the group below the mount, if a group is what is parked: a process may have any name.
+    pub fn group(&self) -> Option<&str> {
+        self.id.starts_with(GROUP_PREFIX).then_some(&self.name)
     }
 
     /// The processes that still run.

@@ -17,8 +17,9 @@ use super::away::{ParkConfig, Parked, park};
 use super::candidate::Candidate;
 use super::wake::Woken;
 use super::watch::Watch;
+use crate::news::News;
 use crate::observe::Subject;
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
@@ -37,39 +38,24 @@ const END_WAIT_MAX: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
 enum Done {
-    /// The group of this name, or why not.
-    Parked(String, Result<Box<Parked>, String>),
-    Woken(Result<Woken, String>),
-    /// All that is parked, with what of it is in memory, bytes.
-    All(BTreeMap<String, u64>),
-}
-
-/// What people are told of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told {
-    /// A group is parked, or works again.
-    Note(String),
-    /// A group can't be parked, or not be woken.
-    Warning(String),
+    /// A group, or why not; `None`: somebody is at each of those that were asked for.
+    Parked(Option<(String, Result<Box<Parked>, String>)>),
+    Woken(Result<Box<Woken>, String>),
+    /// All groups that are parked.
+    All(BTreeSet<String>),
 }
 
 /// See the module.
 #[derive(Debug)]
 pub struct Parker {
-    jobs: SyncSender<(String, ParkConfig)>,
+    jobs: SyncSender<Vec<Candidate>>,
     done: Receiver<Done>,
     thread: JoinHandle<()>,
-    access: AccessChoice,
-    parked: BTreeMap<String, u64>,
-    /// Groups that the thread has, or that can't be parked.
-    asked: BTreeMap<String, Asked>,
-    told: Vec<Told>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Asked {
-    UnderWay,
-    Refused,
+    parked: BTreeSet<String>,
+    /// Groups that could not be parked.
+    refused: BTreeSet<String>,
+    is_busy: bool,
+    news: Vec<News>,
 }
 
 impl Parker {
@@ -84,53 +70,27 @@ impl Parker {
         Ok(Parker {
             jobs,
             done,
-            thread: thread.spawn(move || work(&received, &sender))?,
-            access,
-            parked: BTreeMap::new(),
-            asked: BTreeMap::new(),
-            told: Vec::new(),
+            thread: thread.spawn(move || work(&received, &sender, access))?,
+            parked: BTreeSet::new(),
+            refused: BTreeSet::new(),
+            is_busy: false,
+            news: Vec::new(),
         })
     }
 
     /// Whether a group of this name is parked.
-    pub fn is_parked(&self, name: &str) -> bool {
-        self.parked.contains_key(name)
+    pub fn is_parked(&self, group: &str) -> bool {
+        self.parked.contains(group)
     }
 
-    /// Has one of these groups parked, unless another one is on its way, somebody is at it, or it could not be before.
-    pub fn park(&mut self, groups: Vec<Candidate>) {
+    /// Has the first of these groups parked that nobody is at and that could be parked before, if none is on its way.
+    pub fn park(&mut self, mut groups: Vec<Candidate>) {
         // A group that works meanwhile may be parked again later, though it could not be before.
-        self.asked.retain(|name, asked| {
-            *asked == Asked::UnderWay || groups.iter().any(|group| group.name == *name)
-        });
-        for group in groups {
-            let is_busy = self.asked.values().any(|asked| *asked == Asked::UnderWay);
-            if is_busy {
-                return;
-            }
-            if !self.is_parked(&group.name) && !self.asked.contains_key(&group.name) {
-                self.park_one(group);
-            }
-        }
-    }
-
-    fn park_one(&mut self, group: Candidate) {
-        let mut signs = group.pids.iter();
-        if let Some(sign) = signs.find_map(|pid| Attended::of(*pid, group.lately)) {
-            tracing::debug!(group = group.name, ?sign, "not parked: somebody is at it");
-            return;
-        }
-        let config = ParkConfig {
-            subject: Subject::Cgroup(group.path),
-            is_freezing: false,
-            keep: group.keep,
-            swap: SwapSpec::Existing,
-            look: LOOK,
-            access: self.access,
-            is_dry_run: false,
-        };
-        if self.jobs.try_send((group.name.clone(), config)).is_ok() {
-            self.asked.insert(group.name, Asked::UnderWay);
+        self.refused
+            .retain(|name| groups.iter().any(|group| group.name == *name));
+        groups.retain(|group| !self.is_parked(&group.name) && !self.refused.contains(&group.name));
+        if !self.is_busy && !groups.is_empty() {
+            self.is_busy = self.jobs.try_send(groups).is_ok();
         }
     }
 
@@ -139,37 +99,43 @@ impl Parker {
         while let Ok(done) = self.done.try_recv() {
             match done {
                 Done::All(parked) => self.parked = parked,
-                Done::Parked(group, Ok(parked)) => {
-                    self.asked.remove(&group);
-                    self.parked
-                        .insert(group.clone(), parked.resident_after_bytes);
-                    self.told.push(Told::Note(format!(
-                        "{group} did nothing for long and is parked: was {}, is {}",
-                        Bytes(parked.resident_before_bytes),
-                        Bytes(parked.resident_after_bytes)
-                    )));
+                Done::Parked(done) => {
+                    self.is_busy = false;
+                    if let Some((group, outcome)) = done {
+                        self.parked_one(group, outcome);
+                    }
                 }
-                Done::Parked(group, Err(why)) => {
-                    self.told
-                        .push(Told::Warning(format!("{group} is not parked: {why}")));
-                    self.asked.insert(group, Asked::Refused);
-                }
-                Done::Woken(Ok(woken)) => {
-                    self.parked.remove(&woken.name);
-                    self.told.push(Told::Note(format!(
-                        "{} works again: {} read back",
-                        woken.name,
-                        Bytes(woken.read_back_bytes + woken.asked_bytes)
-                    )));
-                }
-                Done::Woken(Err(why)) => self.told.push(Told::Warning(why)),
+                Done::Woken(Ok(woken)) => self.news.push(News::Note(format!(
+                    "{} works again: {} read back",
+                    woken.name,
+                    Bytes(woken.read_back_bytes + woken.asked_bytes)
+                ))),
+                Done::Woken(Err(why)) => self.news.push(News::Warning(why)),
+            }
+        }
+    }
+
+    fn parked_one(&mut self, group: String, outcome: Result<Box<Parked>, String>) {
+        match outcome {
+            Ok(parked) => {
+                self.news.push(News::Note(format!(
+                    "{group} did nothing for long and is parked: was {}, is {}",
+                    Bytes(parked.resident_before_bytes),
+                    Bytes(parked.resident_after_bytes)
+                )));
+                self.parked.insert(group);
+            }
+            Err(why) => {
+                self.news
+                    .push(News::Warning(format!("{group} is not parked: {why}")));
+                self.refused.insert(group);
             }
         }
     }
 
     /// What people are told since it was asked last.
-    pub fn told(&mut self) -> Vec<Told> {
-        std::mem::take(&mut self.told)
+    pub fn news(&mut self) -> Vec<News> {
+        std::mem::take(&mut self.news)
     }
 
     /// Ends the thread. What is parked stays so.
@@ -182,41 +148,65 @@ impl Parker {
     }
 }
 
-fn work(jobs: &Receiver<(String, ParkConfig)>, done: &Sender<Done>) {
+fn work(jobs: &Receiver<Vec<Candidate>>, done: &Sender<Done>, access: AccessChoice) {
     let mut watch = Watch::over(&[]);
     let mut listed: Option<Instant> = None;
+    // Whoever has asked may have ended: then this ends at the next turn.
+    let tell = |what| drop(done.send(what));
     loop {
-        let wait = match watch.is_over() {
-            true => LISTING,
-            false => Watch::INTERVAL,
+        let wait = match (listed, watch.is_over()) {
+            (None, _) => Duration::ZERO,
+            (_, true) => LISTING,
+            (_, false) => Watch::INTERVAL,
         };
-        // Whoever has asked may have ended: then this ends at the next turn.
-        let tell = |what| drop(done.send(what));
-        match jobs.recv_timeout(if listed.is_none() {
-            Duration::ZERO
-        } else {
-            wait
-        }) {
-            Ok((group, config)) => {
-                let parked = park(&config).map(Box::new);
-                tell(Done::Parked(group, parked.map_err(|why| why.to_string())));
+        match jobs.recv_timeout(wait) {
+            Ok(groups) => {
+                tell(Done::Parked(park_first(groups, access)));
                 listed = None;
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
         for woken in watch.look() {
-            tell(Done::Woken(woken.map_err(|why| why.to_string())));
+            tell(Done::Woken(
+                woken.map(Box::new).map_err(|why| why.to_string()),
+            ));
             listed = None;
         }
         if listed.is_none_or(|at| at.elapsed() >= LISTING) {
-            let is_first = listed.is_none();
+            let is_asked_for = listed.is_none();
             listed = Some(Instant::now());
-            if watch.refresh() || is_first {
-                let parked = watch.parked();
-                let parked = parked.map(|(name, bytes)| (name.to_owned(), bytes));
-                tell(Done::All(parked.collect()));
+            if watch.refresh() || is_asked_for {
+                tell(Done::All(watch.groups().cloned().collect()));
             }
         }
     }
+}
+
+fn park_first(
+    groups: Vec<Candidate>,
+    access: AccessChoice,
+) -> Option<(String, Result<Box<Parked>, String>)> {
+    let is_left_alone = |group: &Candidate| {
+        let mut signs = group.pids.iter();
+        let sign = signs.find_map(|pid| Attended::of(*pid, group.lately));
+        if let Some(sign) = sign {
+            tracing::debug!(group = group.name, ?sign, "not parked: somebody is at it");
+        }
+        sign.is_some()
+    };
+    let group = groups.into_iter().find(|group| !is_left_alone(group))?;
+    let parked = park(&ParkConfig {
+        subject: Subject::Cgroup(group.path),
+        is_freezing: false,
+        keep: group.keep,
+        swap: SwapSpec::Existing,
+        look: LOOK,
+        access,
+        is_dry_run: false,
+    });
+    Some((
+        group.name,
+        parked.map(Box::new).map_err(|why| why.to_string()),
+    ))
 }

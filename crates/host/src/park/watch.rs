@@ -23,8 +23,8 @@ pub struct Watch {
 #[derive(Debug)]
 struct Watched {
     id: String,
-    name: String,
-    resident_after_bytes: u64,
+    /// Of the group, if it is one.
+    group: Option<String>,
     processes: Vec<ProcessMark>,
     /// At the last look.
     nr_faults: u64,
@@ -41,8 +41,8 @@ impl Watch {
         }
     }
 
-    /// Looks after all that is parked now. Returns whether that is another than before.
-    pub fn refresh(&mut self) -> bool {
+    /// Looks after all that is parked now. Returns whether that has changed.
+    pub(super) fn refresh(&mut self) -> bool {
         let ids = note::ids();
         let nr_before = self.watched.len();
         self.watched.retain(|watched| ids.contains(&watched.id));
@@ -52,15 +52,14 @@ impl Watch {
         let notes = new.iter().filter_map(|id| Note::load(id).ok().flatten());
         let parked = notes.filter(|note| note.resident_after_bytes.is_some());
         let new: Vec<Watched> = parked.map(|note| Watched::new(&note)).collect();
-        let is_another = self.watched.len() != nr_before || !new.is_empty();
+        let has_changed = self.watched.len() != nr_before || !new.is_empty();
         self.watched.extend(new);
-        is_another
+        has_changed
     }
 
-    /// Names of what is parked, and what of it is in memory, bytes.
-    pub fn parked(&self) -> impl Iterator<Item = (&str, u64)> {
-        let watched = self.watched.iter();
-        watched.map(|one| (one.name.as_str(), one.resident_after_bytes))
+    /// Groups that are parked.
+    pub(super) fn groups(&self) -> impl Iterator<Item = &String> {
+        self.watched.iter().filter_map(|one| one.group.as_ref())
     }
 
     /// Whether nobody is left that is parked.
@@ -88,8 +87,7 @@ impl Watched {
     fn new(note: &Note) -> Watched {
         let mut watched = Watched {
             id: note.id.clone(),
-            name: note.name.clone(),
-            resident_after_bytes: note.resident_after_bytes.unwrap_or(0),
+            group: note.group().map(str::to_owned),
             processes: note.processes.iter().map(|noted| noted.mark).collect(),
             nr_faults: 0,
         };

@@ -103,11 +103,11 @@ impl Freezer {
             path: self.file.clone(),
             source,
         })?;
-        let stopped = self.stop();
-        if stopped.is_err() {
-            self.forget(journal);
+        if let Err(error) = self.stop() {
+            self.thaw(journal)?;
+            return Err(error.into());
         }
-        Ok(stopped?)
+        Ok(())
     }
 
     /// Records that its processes are to go on. To be done before they are stopped.
@@ -121,17 +121,13 @@ impl Freezer {
     /// Stops all of its processes, after [`Freezer::record`].
     ///
     /// # Errors
-    /// The file can't be written; then nobody is stopped.
+    /// The file can't be written; some may be stopped then, so [`thaw`] is due.
     pub fn stop(&self) -> Result<(), CgroupError> {
         let word = match self.version {
             Version::V1 => "FROZEN",
             Version::V2 => "1",
         };
-        let stopped = write_back(&self.file, word);
-        if stopped.is_err() {
-            thaw(&self.file)?;
-        }
-        stopped
+        write_back(&self.file, word)
     }
 
     /// Lets them go on. Where the group is gone there is nobody.

@@ -2,20 +2,30 @@
 
 use super::*;
 
+/// Generations of a kernel that have played all of a workload, and their only group.
+fn played<'w>(
+    model: KernelModel,
+    workload: &'w Workload,
+    setup: &'w Setup,
+) -> (Machine<'w, MultiGen>, GroupId) {
+    let policy = MultiGen::new(Config::of(model)).unwrap();
+    let mut machine = Machine::new(policy, Driver::Mechanism, workload, setup).unwrap();
+    let group = machine.groups.only().unwrap();
+    for (number, request) in workload.requests().iter().enumerate() {
+        machine.request(*request, number).unwrap();
+    }
+    (machine, group)
+}
+
 /// Ten spaces of so many pages, all in use once; ten walks, before each of which the first `nr_awake` are used
 /// again. What these walks asked about.
 fn walk_ten_spaces(model: KernelModel, nr_pages: u64, nr_awake: u32) -> WalkStats {
     let of = |space, page| access(space, page, Backing::Anon, Via::PageTable, Op::Read);
     let of_all = (0..10).flat_map(|space| (0..nr_pages).map(move |page| of(space, page)));
     let workload = Workload::from_accesses("ten spaces", of_all).unwrap();
-    let policy = MultiGen::new(Config::of(model)).unwrap();
     let setup = Setup::with_memory(workload.nr_pages());
-    let mut machine = Machine::new(policy, Driver::Mechanism, &workload, &setup).unwrap();
-    let group = machine.groups.only().unwrap();
+    let (mut machine, group) = played(model, &workload, &setup);
     let requests = workload.requests();
-    for (number, request) in requests.iter().enumerate() {
-        machine.request(*request, number).unwrap();
-    }
     // New spaces are always walked. What follows is no fault of the last one.
     machine.walk(group, Swappiness::DEFAULT).unwrap();
     machine.spaces.faults(0, Cause::Fault);
@@ -53,14 +63,9 @@ fn up_to_613_spaces_that_map_fewer_than_64_pages_are_passed_over() {
 /// Entries read by each of ten walks, before each of which all of `nr_hot` pages in a row are used, of so many mapped.
 fn entries_a_walk(model: KernelModel, nr_hot: u64, nr_mapped: u64) -> Vec<u64> {
     let workload = Workload::from_accesses("hot", (0..nr_mapped).map(load)).unwrap();
-    let policy = MultiGen::new(Config::of(model)).unwrap();
     let setup = Setup::with_memory(workload.nr_pages());
-    let mut machine = Machine::new(policy, Driver::Mechanism, &workload, &setup).unwrap();
-    let group = machine.groups.only().unwrap();
+    let (mut machine, group) = played(model, &workload, &setup);
     let requests = workload.requests();
-    for (number, request) in requests.iter().enumerate() {
-        machine.request(*request, number).unwrap();
-    }
     let mut nr_entries_before = 0;
     let walks = (0..12).map(|_| {
         for request in &requests[..nr_hot as usize] {

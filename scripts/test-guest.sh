@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # `make test-guest`: the live tests under Debian's 6.1 and 6.12 kernels, with MGLRU on and off.
 #   test-guest.sh [--short] [FILTER]
+# Tests of memory tiers (module `tiers`) run in a guest of their own, whose memory has two nodes.
 # --short: only those named in scripts/guest-short.txt, on one kernel (part of `make test`).
 # FILTER: only tests whose name contains it. GUEST_KERNELS and GUEST_MGLRU: less than all of them.
 # Last line: `N passed, N failed, N skipped`.
@@ -42,11 +43,13 @@ plan() {
         echo "$(package_of "$source") $binary =$test"
     done < <(grep -v '^#' scripts/guest-short.txt)
 }
-plan >"$log/plan"
+plan >"$log/plan.all"
+grep -E '=?tiers::' "$log/plan.all" >"$log/plan.2" || true
+grep -vE '=?tiers::' "$log/plan.all" >"$log/plan.1" || true
 
 boot() {
-    run_logged "$1" scripts/guest.sh --kernel "$2" --mglru "$3" --mem 3072 \
-        --timeout "${GUEST_LIMIT_S:-3600}" -- scripts/guest-tests.sh "$log/plan"
+    run_logged "$1" scripts/guest.sh --kernel "$2" --mglru "$3" --nodes "$4" --mem 3072 \
+        --timeout "${GUEST_LIMIT_S:-3600}" -- scripts/guest-tests.sh "$log/plan.$4"
 }
 
 # A kernel patches its own code while it runs, and an emulated processor now and then executes the
@@ -54,14 +57,15 @@ boot() {
 is_emulators_fault() { grep -aqE '(Oops: )?int3: 0000' "$1"; }
 
 run_guest() {
-    local kernel=$1 mglru=$2 status=0 counts
-    local output=$log/$kernel-$mglru
-    printf '\n== kernel %s, lru_gen/enabled %s\n' "$kernel" "$mglru"
-    boot "$output" "$kernel" "$mglru" || status=$?
+    local kernel=$1 mglru=$2 nodes=$3 status=0 counts
+    local output=$log/$kernel-$mglru-$nodes
+    [ -s "$log/plan.$nodes" ] || return 0
+    printf '\n== kernel %s, lru_gen/enabled %s, memory nodes %s\n' "$kernel" "$mglru" "$nodes"
+    boot "$output" "$kernel" "$mglru" "$nodes" || status=$?
     if [ "$status" = 124 ] && is_emulators_fault "$output"; then
         echo "the emulated processors tripped over a code patch of the kernel: once more"
         status=0
-        boot "$output" "$kernel" "$mglru" || status=$?
+        boot "$output" "$kernel" "$mglru" "$nodes" || status=$?
     fi
     if [ "$status" = 125 ]; then
         echo "  skipped: tests in a guest (kernel $kernel): $(tail -n 1 "$output")"
@@ -77,8 +81,8 @@ run_guest() {
 }
 
 if [ -n "$short" ]; then
-    run_guest 6.12 0
+    for nodes in 1 2; do run_guest 6.12 0 $nodes; done
 else
-    for kernel in ${GUEST_KERNELS:-6.1 6.12}; do for mglru in ${GUEST_MGLRU:-0 7}; do run_guest "$kernel" "$mglru"; done; done
+    for kernel in ${GUEST_KERNELS:-6.1 6.12}; do for mglru in ${GUEST_MGLRU:-0 7}; do for nodes in 1 2; do run_guest "$kernel" "$mglru" $nodes; done; done; done
 fi
 finish

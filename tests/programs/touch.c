@@ -10,6 +10,8 @@
  *   verify FIRST COUNT            every written page still holds what was written: ok BAD
  *   hammer SEED N | rest          a thread reads that set in a loop until `rest`, forgetting its address
  *                                 translations before each round, as whoever maps and unmaps memory does
+ *   hammerrange FIRST COUNT       hammer of the pages of a range
+ *   bind nodeN FIRST COUNT        they may lie on this memory node alone, and move there
  *   advise WHAT FIRST COUNT       hugepage nohugepage collapse cold pageout dontneed random mergeable
  *   lock FIRST COUNT | unlock FIRST COUNT
  *   protect none|read|write FIRST COUNT
@@ -178,6 +180,22 @@ static void rest(void)
     answer(0);
 }
 
+static void hammer_on(uint64_t *set, uint64_t count)
+{
+    hammer_set = set;
+    hammer_count = count;
+    atomic_store(&hammering, true);
+    answer(pthread_create(&hammer_thread, NULL, hammer, NULL));
+}
+
+static int bind(void *at, uint64_t bytes, unsigned node)
+{
+    unsigned long nodes = 1UL << node;
+
+    /* MPOL_BIND, MPOL_MF_MOVE */
+    return (int)syscall(SYS_mbind, at, bytes, 2, &nodes, 64UL, 2U);
+}
+
 /* Commands whose arguments are two numbers that need not be a range of pages. */
 static bool obey_set(const char *verb, uint64_t seed, uint64_t count)
 {
@@ -197,10 +215,7 @@ static bool obey_set(const char *verb, uint64_t seed, uint64_t count)
             read_page(set[i]);
     }
     if (hammers && !atomic_load(&hammering)) {
-        hammer_set = set;
-        hammer_count = count;
-        atomic_store(&hammering, true);
-        answer(pthread_create(&hammer_thread, NULL, hammer, NULL));
+        hammer_on(set, count);
         return true;
     }
     free(set);
@@ -234,6 +249,14 @@ static void obey_range(const char *verb, const char *word, uint64_t first, uint6
         if (!strcmp(word, "dontneed"))
             memset(written + first, 0, count);
         answer(madvise(at, bytes, advice_of(word)));
+    } else if (!strcmp(verb, "hammerrange") && !atomic_load(&hammering)) {
+        uint64_t *set = malloc(count * sizeof *set);
+
+        for (uint64_t i = 0; set && i < count; i++)
+            set[i] = first + i;
+        hammer_on(set, set ? count : 0);
+    } else if (!strcmp(verb, "bind")) {
+        answer(bind(at, bytes, (unsigned)strtoul(word + strlen("node"), NULL, 10)));
     } else if (!strcmp(verb, "lock")) {
         answer(mlock(at, bytes));
     } else if (!strcmp(verb, "unlock")) {

@@ -19,7 +19,7 @@ use std::cell::OnceCell;
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use strata_lru::ages::{Aged, Ages, Candidates, Ledger, NrPages, ObjectNo, Query, Run};
+use strata_lru::ages::{Aged, Ages, Candidates, Ledger, NrPages, ObjectNo, On, Query, Run};
 use strata_lru::{GroupId, Kind};
 
 /// Code goes at so many times the age of other pages: the kernel, too, has pages of executable files that were used go round
@@ -45,6 +45,8 @@ pub struct Member<'a> {
     pub leaning: Leaning,
     /// Code stays for longer than the rest.
     pub spares_code: bool,
+    /// Only what is on some memory nodes; `None`: wherever it is.
+    pub on: Option<On>,
 }
 
 /// Which kind of pages of a group goes first.
@@ -213,6 +215,7 @@ pub fn choose<'a>(
                 older_than: member.keeper.age(kind),
                 code_older_than: code_age(member.keeper.age(kind), member.spares_code),
                 objects: None,
+                on: member.on,
                 nr_pages_max: match kind {
                     Kind::Anon => room.min(swap_room_pages),
                     Kind::File => room,
@@ -280,6 +283,7 @@ pub fn oldest(
                 older_than: holder.older_than,
                 code_older_than: code_age(holder.older_than, holder.spares_code),
                 objects: holder.objects,
+                on: None,
                 nr_pages_max: nr_pages.min(most).min(holder.nr_pages_max),
             });
             by_age.extend(found.runs.iter().map(|run| (goes.len(), *run)));
@@ -386,6 +390,7 @@ mod tests {
             nr_pages_max: if number == 1 { 500 } else { u64::MAX },
             leaning: Leaning::ByReturns,
             spares_code: true,
+            on: None,
         };
         let choice = choose(&ledger, [0, 1].map(member), 600);
         let went = |goes: &Goes| (goes.group.0, goes.kind, goes.pages.nr_pages);

@@ -20,6 +20,7 @@
 //!   last_resort          which group is frozen or killed where a host stays short of memory
 //!   quiet                for how long a program has done next to nothing
 //!   swap_writes          how much may be written to swap a second
+//!   tiers                which pages go down to slower memory and which come up, after a walk
 //!   drive                carries a plan out on whatever has pages and threads, live or played
 //!   trace                what each tick read, decided and came to, as lines of JSON
 //! ```
@@ -57,6 +58,7 @@ pub mod shortage;
 mod stall;
 pub mod strategy;
 pub mod swap_writes;
+pub mod tiers;
 pub mod trace;
 mod tunables;
 pub mod walks;

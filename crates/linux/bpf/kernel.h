@@ -199,6 +199,10 @@ struct mem_cgroup {
 	struct mem_cgroup_per_node *nodeinfo[1];
 };
 
+struct mempolicy {
+	unsigned short mode;
+};
+
 struct task_struct {
 	int pid;
 	int tgid;
@@ -206,12 +210,14 @@ struct task_struct {
 	struct css_set *cgroups;
 	void *stack;
 	struct vm_struct *stack_vm_area;
+	struct mempolicy *mempolicy;
 };
 
 struct vm_area_struct {
 	unsigned long vm_start;
 	unsigned long vm_end;
 	unsigned long vm_flags;
+	struct mempolicy *vm_policy;
 };
 
 struct bpf_iter__task {

@@ -10,6 +10,9 @@
 #define MAX_RECORDS 1024
 #define TABLE_ENTRIES 512
 #define TABLE_WORDS 8
+#define MAX_NODE_RANGES 64
+#define NODE_BITS 4
+#define NODE_UNKNOWN 15
 
 /* walk_shared.status, set by the program. */
 enum walk_status {
@@ -30,11 +33,19 @@ enum walk_kind {
 	HUGE_MIGRATING = 64,
 	HUGE_INACTIVE = 128, /* known to be on a list of inactive pages (classic LRU) */
 };
+#define HUGE_NODE_SHIFT 8 /* above these bits: the memory node */
 
 /* Tables [first, end): an address divided by 2 MiB. */
 struct walk_span {
 	u64 first;
 	u64 end;
+};
+
+/* Pages of physical memory [first, end) are on this memory node, as user space numbers them. */
+struct node_range {
+	u64 first;
+	u64 end;
+	u64 node;
 };
 
 struct walk_record {
@@ -49,6 +60,7 @@ struct walk_record {
 	u64 protnone[TABLE_WORDS];
 	u64 migrating[TABLE_WORDS];
 	u64 inactive[TABLE_WORDS]; /* known to be on a list of inactive pages (classic LRU) */
+	u64 node[NODE_BITS][TABLE_WORDS]; /* bit by bit the memory node of what is present; filled if nodes are told */
 };
 
 struct walk_header {
@@ -63,6 +75,7 @@ struct walk_header {
 	u64 budget_ns;     /* a run stops after this long */
 	u64 peek_addr;     /* if not 0: also copy the first bytes of the page there */
 	u64 wants_inactive; /* if not 0: also fill walk_record.inactive */
+	u64 nr_node_ranges; /* if not 0: also fill walk_record.node */
 	/* Resume point; 0 to begin. */
 	u64 span_index;
 	u64 cursor;
@@ -88,7 +101,10 @@ struct walk_shared {
 	struct walk_header h;
 	struct walk_span spans[MAX_SPANS];
 	struct walk_record records[MAX_RECORDS];
+	struct node_range node_ranges[MAX_NODE_RANGES]; /* set by user space once */
 };
+
+#define VMA_BOUND (1ULL << 63) /* in flags, where the kernel has none: a memory policy says on which nodes it lies */
 
 /* One mapping, as vma.bpf.c streams them. */
 struct vma_record {
@@ -97,7 +113,7 @@ struct vma_record {
 	u64 flags;
 };
 
-_Static_assert(sizeof(struct walk_header) == 33 * 8, "as in bpf_shared.rs");
-_Static_assert(sizeof(struct walk_record) == 67 * 8, "as in bpf_shared.rs");
+_Static_assert(sizeof(struct walk_header) == 34 * 8, "as in bpf_shared.rs");
+_Static_assert(sizeof(struct walk_record) == 99 * 8, "as in bpf_shared.rs");
 
 #endif

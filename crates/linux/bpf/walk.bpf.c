@@ -38,6 +38,7 @@ static struct {
 	u64 cached_table;   /* the middle table, or 0 if a 1 GiB page stands there */
 	u64 is_middle_copied;
 	u64 torn_retries;
+	struct node_range node; /* the one that was looked up last */
 	u64 group[ENTRIES_A_LINE];
 	u64 middle[TABLE_ENTRIES];
 	u64 entries[TABLE_ENTRIES];
@@ -202,6 +203,41 @@ static long find_inactive(u32 index, void *ctx)
 	return 0;
 }
 
+/* The memory node of a page of physical memory. */
+static __always_inline u64 node_of(u64 phys)
+{
+	u64 page = phys >> SHIFT_PAGE;
+
+	if (page >= run.node.first && page < run.node.end)
+		return run.node.node;
+#pragma clang loop unroll(disable)
+	for (u32 i = 0; i < MAX_NODE_RANGES; i++) {
+		if (i >= shared.h.nr_node_ranges)
+			break;
+		if (page >= shared.node_ranges[i].first && page < shared.node_ranges[i].end) {
+			run.node.first = shared.node_ranges[i].first;
+			run.node.end = shared.node_ranges[i].end;
+			run.node.node = shared.node_ranges[i].node;
+			return run.node.node;
+		}
+	}
+	return NODE_UNKNOWN;
+}
+
+static long find_node(u32 index, void *ctx)
+{
+	u32 i = index & (TABLE_ENTRIES - 1), w = i / 64;
+	struct walk_record *rec = &shared.records[shared.h.nr_records & (MAX_RECORDS - 1)];
+	u64 node;
+
+	if (!(rec->present[w] >> (i & 63) & 1))
+		return 0;
+	node = node_of(address_of(run.entries[i]));
+	for (u32 bit = 0; bit < NODE_BITS; bit++)
+		rec->node[bit][w] |= (node >> bit & 1) << (i & 63);
+	return 0;
+}
+
 /*
  * Turns 64 entries into one word of each bitmap. Straight-line code throughout: a branch per entry
  * would be mispredicted on real, mixed tables. Most words are empty, or present throughout with one
@@ -268,6 +304,8 @@ out:
 	rec->protnone[w] = protnone;
 	rec->migrating[w] = other;
 	rec->inactive[w] = 0;
+	for (u32 bit = 0; bit < NODE_BITS; bit++)
+		rec->node[bit][w] = 0;
 	return 0;
 }
 
@@ -294,6 +332,8 @@ static __always_inline void record_huge(u64 table_no, u64 leaf, int is_gigantic)
 		/* The lowest address bit of a large page is a caching attribute. */
 		if (shared.h.wants_inactive && is_inactive(address_of(leaf) & ~LARGE_OFFSET))
 			kind |= HUGE_INACTIVE;
+		if (shared.h.nr_node_ranges)
+			kind |= (node_of(address_of(leaf) & ~LARGE_OFFSET) & NODE_UNKNOWN) << HUGE_NODE_SHIFT;
 	}
 	rec->table = table_no;
 	rec->kind = kind;
@@ -392,6 +432,8 @@ static long step(u32 index, void *ctx)
 	if (rec->leaf) {
 		if (shared.h.wants_inactive)
 			bpf_loop(TABLE_ENTRIES, find_inactive, 0, 0);
+		if (shared.h.nr_node_ranges)
+			bpf_loop(TABLE_ENTRIES, find_node, 0, 0);
 		rec->table = table_no;
 		rec->kind = 0;
 		rec->leaf = 0;
@@ -497,6 +539,7 @@ int walk_task(struct bpf_iter__task *ctx)
 		find_pages_base(task);
 	}
 	run.started_ns = bpf_ktime_get_ns();
+	run.node.end = 0;
 	run.cached_no = ~0ULL;
 	run.torn_retries = 0;
 	shared.h.status = WALK_MORE;

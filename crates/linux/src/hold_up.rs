@@ -56,6 +56,8 @@ pub(crate) enum Call {
     Pageout,
     /// `MADV_WILLNEED`.
     ReadIn,
+    /// `move_pages`.
+    Move,
 }
 
 /// The calls of one kind, or of all.
@@ -113,6 +115,8 @@ pub struct HoldUps {
     pub pageout: CallSums,
     /// Reading pages in (`MADV_WILLNEED`).
     pub read_in: CallSums,
+    /// Moving pages to another memory node, and asking where they are (`move_pages`).
+    pub moves: CallSums,
 }
 
 impl HoldUps {
@@ -123,6 +127,7 @@ impl HoldUps {
         touch: CallSums::NONE,
         pageout: CallSums::NONE,
         read_in: CallSums::NONE,
+        moves: CallSums::NONE,
     };
 
     /// What this process did since it began.
@@ -144,6 +149,7 @@ impl HoldUps {
             self.touch,
             self.pageout,
             self.read_in,
+            self.moves,
         ] {
             all.merge(sums);
         }
@@ -169,6 +175,7 @@ impl HoldUps {
             Call::Touch => &mut self.touch,
             Call::Pageout => &mut self.pageout,
             Call::ReadIn => &mut self.read_in,
+            Call::Move => &mut self.moves,
         }
     }
 }

@@ -22,6 +22,7 @@ pub mod bits;
 pub mod cgroup;
 pub mod claim;
 pub mod hold_up;
+pub mod nodes;
 pub mod page_cache;
 pub mod plain;
 pub mod process;

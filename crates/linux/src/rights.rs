@@ -6,6 +6,7 @@
 use std::fs;
 
 /// Capabilities, as bits of `CapEff` in `/proc/self/status`.
+const CAP_SYS_PTRACE: u32 = 19;
 const CAP_SYS_ADMIN: u32 = 21;
 const CAP_PERFMON: u32 = 38;
 const CAP_BPF: u32 = 39;
@@ -25,6 +26,11 @@ pub fn advice(what: &str) -> String {
 /// What to do, where root usually has the right called `what`, with the command to type.
 pub fn command_advice(what: &str) -> String {
     advice_to(is_root(), SUDO, what)
+}
+
+/// What to do where a process can't be read. Who holds `CAP_SYS_PTRACE` holds it in one user namespace, and those below.
+pub(crate) fn ptrace_advice() -> String {
+    ptrace_advice_to(is_root(), effective_capabilities())
 }
 
 /// Whether the process may load BPF programs that read kernel memory.
@@ -56,9 +62,29 @@ fn advice_to(is_root: bool, be_root: &str, what: &str) -> String {
     }
 }
 
+fn ptrace_advice_to(is_root: bool, held: u64) -> String {
+    if held & (1 << CAP_SYS_PTRACE) == 0 {
+        return advice_to(is_root, "run as root", "CAP_SYS_PTRACE");
+    }
+    "CAP_SYS_PTRACE is held, so a security module protects the process, or it belongs to a user namespace above \
+     this one: run Strata on the host itself"
+        .to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nobody_is_told_to_lack_a_capability_that_is_held() {
+        let held = ptrace_advice_to(true, 1 << CAP_SYS_PTRACE);
+        assert!(
+            held.contains("on the host itself") && !held.contains("lacks"),
+            "{held}"
+        );
+        assert!(ptrace_advice_to(true, 0).contains("lacks CAP_SYS_PTRACE"));
+        assert_eq!(ptrace_advice_to(false, 0), "run as root");
+    }
 
     #[test]
     fn root_is_never_told_to_be_root() {

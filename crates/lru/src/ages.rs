@@ -42,6 +42,9 @@ mod found_tests;
 mod held;
 #[cfg(test)]
 mod model_tests;
+mod nodes;
+#[cfg(test)]
+mod nodes_tests;
 mod places;
 #[cfg(test)]
 mod steps_tests;
@@ -53,6 +56,7 @@ mod walks;
 pub use candidates::{Candidates, Picker, Query, Run};
 pub use count::{Ages, Counted};
 pub use held::Generation;
+pub use nodes::{Moved, MovedPages, NODE_BITS, On, STREAK_MAX};
 pub use places::{FamilyNo, Home, ObjectNo, Place, Standing};
 pub use table::{Bits, NR_ENTRIES, NrPages, Told};
 
@@ -104,6 +108,7 @@ struct Space {
 #[derive(Debug, Default)]
 pub struct Ledger {
     walks: Walks,
+    nr_walks: u64,
     spaces: BTreeMap<SpaceNo, Space>,
     /// What the last walk found again: pages by group, kind and the number of the walk before they were taken.
     returned: BTreeMap<(GroupId, Kind, u16), u64>,
@@ -128,6 +133,7 @@ impl Ledger {
         self.returned.clear();
         self.went.clear();
         self.used.clear();
+        self.nr_walks += 1;
         let Some(new_numbers) = self.walks.start(at) else {
             return;
         };
@@ -424,6 +430,7 @@ impl Ledger {
                 let at = |error| format!("space {} table {table_no}: {error}", no.0);
                 table
                     .validate(self.walks.len(), space.nr_walks)
+                    .and_then(|()| table.validate_nodes())
                     .map_err(at)?;
                 nr_taken += table.nr_taken();
             }

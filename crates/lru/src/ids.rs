@@ -66,7 +66,8 @@ impl NodeSet {
             .filter(move |node| self.contains(*node))
     }
 
-    pub(crate) fn insert(&mut self, node: NodeId) {
+    /// Puts a node in.
+    pub fn insert(&mut self, node: NodeId) {
         let (word, bit) = Self::place(node);
         self.0[word] |= bit;
     }
@@ -77,6 +78,14 @@ impl NodeSet {
         let (word, bit) = Self::place(node);
         self.0[word] &= !bit;
         was_in
+    }
+}
+
+impl FromIterator<NodeId> for NodeSet {
+    fn from_iter<I: IntoIterator<Item = NodeId>>(nodes: I) -> NodeSet {
+        let mut set = NodeSet::default();
+        nodes.into_iter().for_each(|node| set.insert(node));
+        set
     }
 }
 

@@ -21,12 +21,14 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand, ValueEnum};
 use signal_hook::consts::SIGHUP;
 use strata_host::managed::{
-    GroupStatus, Hand, House, Managed, ManagedConfig, Promised, Rule, Rules, Status, SwapWriteBound,
+    GroupStatus, Hand, House, Managed, ManagedConfig, NodeStatus, Promised, Rule, Rules, Status,
+    SwapWriteBound, TierRules, TierStatus,
 };
 use strata_host::news::News;
 use strata_host::observe::{Attention, Turn, Who, attend};
 use strata_host::park::{self, Parker};
 use strata_host::remote::MetricsConfig;
+use strata_linux::addr::PAGE_BYTES;
 use strata_linux::swap::SwapSpec;
 use strata_linux::units::Bytes;
 
@@ -130,6 +132,12 @@ pub(crate) struct GuardArgs {
     /// [default: 10M/s where swap lies on a disk, none where it is zram; or what the rules say]
     #[arg(long, value_name = "SIZE/s", value_parser = swap_writes_arg, allow_hyphen_values = true, conflicts_with = "config")]
     swap_writes: Option<SwapWriteBound>,
+
+    /// Memory nodes with slower memory are used, too: what is idle goes there before it goes to swap, and comes up when it is used
+    ///
+    /// Slower are nodes that the kernel says so of, or nodes without processors. Which, and how fast pages come up, is said in rules.
+    #[arg(long, conflicts_with = "config")]
+    tiers: bool,
 
     /// At the end, read back in what is in the swap that was made, and take it down; without --promise or --config, do so with
     /// what a guard has left that has ended
@@ -319,6 +327,9 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
                 parker.take_in();
                 managed.parked(observer, |name| parker.is_parked(name));
             }
+            if let Some(why) = managed.look_at_nodes(observer) {
+                print::warning(&why);
+            }
             if managed.tick(observer) {
                 if let Some(parker) = &mut parker {
                     parker.park(managed.to_park());
@@ -414,11 +425,13 @@ fn asked(args: &GuardArgs) -> anyhow::Result<RulesFile> {
     let rule = Rule {
         promise: args.promise.or(least.promise),
         min_age: args.min_age.map_or(least.min_age, Duration::from_millis),
+        tiers: args.tiers,
         ..least
     };
     let rules = Rules::for_cgroups(&args.cgroups, &rule);
     let mut rules = rules.map_err(|error| UsageError(error.to_string()))?;
     rules.swap_writes = args.swap_writes.unwrap_or_default();
+    rules.tiers = args.tiers.then(TierRules::default);
     Ok(RulesFile {
         rules,
         cpu_share: None,
@@ -460,6 +473,32 @@ fn tell(out: &Stdout, status: &Status, format: Format) -> bool {
     }
 }
 
+/// What is on each memory node, and what moved.
+fn nodes_text(status: &Status, tiers: &TierStatus) -> String {
+    let node = |of: &NodeStatus| {
+        let speed = if of.is_upper { "fast" } else { "slow" };
+        let (held, free, total) = (
+            Bytes(of.resident_bytes),
+            Bytes(of.free_bytes),
+            Bytes(of.total_bytes),
+        );
+        format!(
+            "node {} ({speed}): {held} of these groups, {free} free of {total}",
+            of.node
+        )
+    };
+    let nodes: Vec<String> = status.nodes.iter().map(node).collect();
+    let pages = |nr_pages: u64| Bytes(nr_pages * PAGE_BYTES);
+    let by = tiers.promoted_by_kernel.as_ref();
+    let by = by.map_or_else(String::new, |by| format!(" (left to the kernel: {by})"));
+    format!(
+        "{}; {} went down, {} came up{by}\n",
+        nodes.join(", "),
+        pages(tiers.pgdemote_proactive),
+        pages(tiers.pgpromote_success),
+    )
+}
+
 /// For people; lines are cut at so many columns.
 fn table(status: &Status, columns: Option<usize>) -> String {
     let seconds = |ms: u64| Duration::from_secs(ms.div_ceil(1000));
@@ -486,6 +525,9 @@ fn table(status: &Status, columns: Option<usize>) -> String {
         text.push_str(&format!(
             "watched for {watched:?} so far: nothing can be known to be idle for {min_age:?}\n"
         ));
+    }
+    if let Some(tiers) = &status.tiers {
+        text.push_str(&nodes_text(status, tiers));
     }
     let sum = |of: fn(&GroupStatus) -> u64| Bytes(status.groups.iter().map(of).sum());
     if status

@@ -49,6 +49,7 @@ mod run_trouble;
 mod stops;
 mod sums;
 mod swap;
+mod tiers;
 mod top;
 mod traced;
 mod two_on_one;

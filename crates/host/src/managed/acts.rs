@@ -18,7 +18,7 @@ use strata_linux::addr::PAGE_BYTES;
 use strata_linux::cgroup::is_reclaimed_by_amount;
 use strata_linux::process::{MachineMemory, Process, memory_pressure_percent};
 use strata_linux::swap;
-use strata_lru::ages::NrPages;
+use strata_lru::ages::{Moved, NrPages, On};
 use strata_lru::{GroupId, Kind};
 
 /// Free swap that is left to others, as a part of all swap: one tenth.
@@ -40,15 +40,27 @@ impl Managed {
             .filter(|(_, group)| self.goes_by_amount(group, at))
             .map(|(id, _)| *id)
             .collect();
+        let from_nodes = self.swaps_from();
         let members = self.groups.iter().map(|(id, group)| Member {
             group: *id,
             keeper: &group.keeper,
             idle: group.idle_pages(),
             went: group.went_pages(),
             nr_pages_max: match group.is_promised() && !by_amount.contains(id) {
+                // What is idle goes to slower memory as long as there is room.
+                true if group.rule().tiers && from_nodes == Some(None) => 0,
                 true => group.above_low_pages(),
                 false => 0,
             },
+            on: from_nodes
+                .flatten()
+                .filter(|_| group.rule().tiers)
+                .map(|nodes| On {
+                    nodes,
+                    streak_min: 0,
+                    moved: Moved::Any,
+                    is_move: false,
+                }),
             leaning: group.leaning(),
             spares_code: group.rule().protects_code,
         });
@@ -80,6 +92,8 @@ impl Managed {
         match self.config.hand {
             Hand::Amount => true,
             Hand::Exact => false,
+            // The kernel would swap what slower memory has room for.
+            Hand::Auto if self.moves.is_some() && group.rule().tiers => false,
             Hand::Auto => {
                 self.amounts.is_some()
                     && self.prices.prefer_amount()

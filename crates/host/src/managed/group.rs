@@ -12,6 +12,7 @@ use super::status::{GroupStatus, WhyNotMore};
 use super::waits::{self, Waits};
 use crate::observe::ledger::{Ages, KindBytes};
 use crate::observe::programs::Label;
+use std::collections::BTreeMap;
 use std::time::Duration;
 use strata_control::guard::{self, Leaning, Offer, Walked};
 use strata_control::last_resort::Exposed;
@@ -63,6 +64,8 @@ pub(super) struct Group {
     nr_amount_pages: u64,
     nr_returned_pages: u64,
     why_not_more: Option<WhyNotMore>,
+    /// In memory on each memory node, by the kernel's number, bytes.
+    pub(super) on_nodes: BTreeMap<u32, u64>,
 }
 
 impl Group {
@@ -92,6 +95,7 @@ impl Group {
             nr_amount_pages: 0,
             nr_returned_pages: 0,
             why_not_more: None,
+            on_nodes: BTreeMap::new(),
         }
     }
 
@@ -350,6 +354,7 @@ impl Group {
         GroupStatus {
             group: self.name().to_owned(),
             name: Label::of(self.name()).name(),
+            nodes: self.on_nodes.clone(),
             promise: self.rule.promise.map(|promised| promised.to_string()),
             promise_share_per_min: match self.rule.promise {
                 Some(Promised::ComesBack(share)) => Some(share),

@@ -40,6 +40,7 @@ mod rules;
 mod shortage;
 mod status;
 mod takes;
+mod tiers;
 mod waits;
 mod writer;
 mod writes;
@@ -51,6 +52,7 @@ pub use rules::{CacheFirst, FileBudget, PatternError, Rule, Rules, Whom};
 pub use status::{GroupStatus, Status, WhyNotMore};
 pub use strata_control::last_resort::WhenShort;
 pub use strata_control::promise::Standing;
+pub use tiers::{NodeStatus, TierRules, TierStatus};
 pub use writes::SwapWriteBound;
 
 use crate::observe::ledger::AgedPages;
@@ -71,6 +73,7 @@ use strata_linux::access::{self, AccessChoice, AccessError};
 use strata_linux::addr::PAGE_BYTES;
 use strata_lru::{GroupId, Kind};
 use takes::{Takes, Went};
+use tiers::Moves;
 pub use waits::{NoWaits, measure_read_latency};
 use writes::Writes;
 
@@ -124,6 +127,10 @@ pub struct Managed {
     recalls: Option<Recalls>,
     /// Page cache that nobody maps.
     caches: Option<Caches>,
+    /// Pages that go from one memory node to another; `None` where rules ask for none, or all memory is equally fast.
+    moves: Option<Moves>,
+    /// The rules that that follows from.
+    tiers_looked_at: Option<TierRules>,
     /// What is done when the host is short of memory.
     shortage: Option<Shortage>,
     /// Limits that groups live under, as of the last walk.
@@ -173,6 +180,8 @@ impl Managed {
             prices: Prices::default(),
             recalls,
             caches: Some(Caches::start().map_err(ManagedError::Thread)?),
+            moves: None,
+            tiers_looked_at: None,
             limits: Vec::new(),
             is_exhausted: false,
             resort: None,
@@ -195,6 +204,7 @@ impl Managed {
     /// To be called about once a second. Returns whether there was a walk.
     pub fn tick(&mut self, observer: &mut Observer) -> bool {
         self.look_at_cache(observer.elapsed());
+        self.look_at_moves(observer.elapsed());
         let mut asked = Vec::new();
         if let Some(amounts) = &mut self.amounts {
             while let Some((id, freed)) = amounts.collect() {
@@ -289,6 +299,9 @@ impl Managed {
     pub fn stop(&mut self) {
         self.let_go_on();
         self.stop_caches();
+        if let Some(moves) = &mut self.moves {
+            moves.stop();
+        }
         let went = self.takes.take().map(|mut takes| takes.stop());
         self.enter(&went.unwrap_or_default());
     }
@@ -324,6 +337,8 @@ impl Managed {
         let dropped = self.shortage.as_ref().map(Shortage::dropped_bytes);
         let before = self.caches.as_ref().map(Caches::dropped_before_bytes);
         status.dropped_cache_bytes += dropped.unwrap_or(0) + before.unwrap_or(0);
+        status.nodes = self.node_status();
+        status.tiers = self.moves.as_ref().map(Moves::status);
         status.exact_ns_per_page = self.prices.exact.ns_a_page().map(|ns| ns as u64);
         status.amount_ns_per_page = self.prices.amount.ns_a_page().map(|ns| ns as u64);
         status
@@ -359,6 +374,7 @@ impl Managed {
         self.read_back(observer);
         self.drop_cache();
         self.no_swap = self.room_in_swap().err();
+        self.choose_moves(observer);
         self.choose(observer, false);
         self.pace(observer.elapsed(), cpu_ns);
     }
@@ -410,6 +426,7 @@ impl Managed {
         let of_space: BTreeMap<SpaceId, usize> = spaces
             .filter_map(|(space, group)| Some((SpaceId(space.0), *numbers.get(&group)?)))
             .collect();
+        self.count_on_nodes(&of_space);
         let (counted, _) = self
             .pages
             .count(numbers.len(), |space| of_space.get(&space).copied());

@@ -9,6 +9,7 @@
 //! **Owns** rules and what they fit. **Does not own** how people write them (the command line), nor what follows.
 
 use super::promised::Promised;
+use super::tiers::TierRules;
 use super::writes::SwapWriteBound;
 use crate::observe::programs::Label;
 use crate::park::Keep;
@@ -133,6 +134,8 @@ pub struct Rule {
     pub park_after: Option<Duration>,
     /// What stays of it then.
     pub park_keep: Keep,
+    /// What is idle goes to slower memory before it goes to swap, and comes up when it is used.
+    pub tiers: bool,
 }
 
 /// What some files may take of a group.
@@ -193,6 +196,7 @@ impl Default for Rule {
             files: Vec::new(),
             park_after: None,
             park_keep: Keep::Nothing,
+            tiers: false,
         }
     }
 }
@@ -210,6 +214,8 @@ pub struct Rules {
     pub swap_writes: SwapWriteBound,
     /// What goes first where memory is short.
     pub cache_first: CacheFirst,
+    /// Memory nodes; `None`: nobody asks where pages are.
+    pub tiers: Option<TierRules>,
 }
 
 /// A group that rules are asked about.

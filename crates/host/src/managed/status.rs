@@ -4,7 +4,9 @@
 //!
 //! **Owns** the figures and their names, and that file. **Does not own** how they are shown.
 
+use super::tiers::{NodeStatus, TierStatus};
 use crate::keeper;
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -116,6 +118,9 @@ pub struct GroupStatus {
     /// The group is parked, until it is woken or works again.
     #[serde(default)]
     pub is_parked: bool,
+    /// What is on each memory node, by the kernel's number; nothing where rules say nothing of nodes.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub nodes: BTreeMap<u32, u64>,
     /// What keeps the group from giving more; `None`: there is no more.
     pub why_not_more: Option<WhyNotMore>,
 }
@@ -147,6 +152,12 @@ pub struct Status {
     pub price_bytes: u64,
     /// What was given back net: without that price.
     pub given_back_bytes: u64,
+    /// Memory nodes, where rules say something of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<NodeStatus>,
+    /// What moved between them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tiers: Option<TierStatus>,
     /// Groups; those first of which most is away, then those that could give most.
     pub groups: Vec<GroupStatus>,
 }
@@ -204,6 +215,8 @@ impl Status {
             amount_ns_per_page: None,
             price_bytes,
             given_back_bytes: away_bytes.saturating_sub(price_bytes),
+            nodes: Vec::new(),
+            tiers: None,
             groups,
         }
     }

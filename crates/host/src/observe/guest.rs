@@ -113,6 +113,7 @@ mod tests {
             class,
             unreclaimable: None,
             is_exec_file: false,
+            is_bound: false,
             has_recency: true,
             is_supplied: false,
             name: "".into(),

@@ -53,6 +53,7 @@ use strata_linux::addr::{PAGE_BYTES, TableNo, TableSpan, covering_spans};
 use strata_linux::bits;
 use strata_linux::hold_up;
 use strata_linux::process::{Mapping, MemoryDevices, Process, ProcessError, classify};
+use strata_lru::NodeId;
 use subject::Members;
 pub(crate) use subject::own_pid;
 use unclear::Unclear;
@@ -184,6 +185,12 @@ impl Observer {
     /// From the next walk on these are looked at, if the subject is [`Subject::Processes`].
     pub fn set_processes(&mut self, pids: &[i32]) {
         self.members.give(pids);
+    }
+
+    /// From the next walk on it is told on which of these nodes pages are; none: it is not told.
+    /// Returns whether it will be: not every source can.
+    pub(crate) fn see_nodes(&mut self, ranges: &[(u64, u64, NodeId)]) -> bool {
+        self.source.see_nodes(ranges)
     }
 
     /// The next walk reads these again even if they have not run: their pages may have gone.

@@ -25,6 +25,7 @@ fn mappings() -> Vec<Mapping> {
         class,
         unreclaimable,
         is_exec_file: false,
+        is_bound: false,
         has_recency: true,
         is_supplied: false,
         name: "".into(),
@@ -60,6 +61,7 @@ fn record(table: u64, shape: TableShape, present: Bits512, accessed: Bits512) ->
         protnone: bits::NONE,
         migrating: bits::NONE,
         inactive: bits::NONE,
+        node: None,
     }
 }
 

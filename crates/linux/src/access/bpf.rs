@@ -20,11 +20,12 @@ use crate::process::{Process, VmFlags};
 use crate::rights;
 use crate::sys::bpf::{self, Attached, IterProgram, Target};
 use crate::sys::bpf_shared::{
-    HUGE_ACCESSED, HUGE_DIRTY, HUGE_INACTIVE, HUGE_MIGRATING, HUGE_PRESENT, HUGE_PROTNONE,
-    HUGE_SPECIAL, KIND_HUGE, RecordHead, SPANS_MAX, STATUS_DONE, STATUS_MORE, STATUS_MOVED,
-    SharedMemory, WalkHeader, WalkRecord, WalkSpan,
+    HUGE_ACCESSED, HUGE_DIRTY, HUGE_INACTIVE, HUGE_MIGRATING, HUGE_NODE_SHIFT, HUGE_PRESENT,
+    HUGE_PROTNONE, HUGE_SPECIAL, KIND_HUGE, NODE_RANGES_MAX, NodeRange, RecordHead, SPANS_MAX,
+    STATUS_DONE, STATUS_MORE, STATUS_MOVED, SharedMemory, WalkHeader, WalkRecord, WalkSpan,
 };
 use crate::sys::huge_zero::HugeZeroMapping;
+use strata_lru::NodeId;
 
 /// How long one run may keep its CPU.
 const RUN_BUDGET: Duration = Duration::from_millis(1);
@@ -48,6 +49,8 @@ pub struct BpfSource {
     /// `None` if the kernel can't list mappings by BPF: `smaps` is read instead.
     vma_lister: Option<IterProgram>,
     sees_inactive: bool,
+    /// Ranges of memory nodes that the program knows; 0: it does not tell nodes.
+    nr_node_ranges: u64,
 }
 
 /// Where the kernel's huge zero page is: one page for all who only read, so no page of theirs.
@@ -108,6 +111,7 @@ impl BpfSource {
             geometry,
             vma_lister,
             sees_inactive: false,
+            nr_node_ranges: 0,
         })
     }
 
@@ -304,6 +308,7 @@ impl AccessSource for BpfSource {
         visit: &mut dyn FnMut(&TableRecord),
     ) -> Result<WalkCost, AccessError> {
         let started = Instant::now();
+        let tells_nodes = self.nr_node_ranges > 0;
         let mut cost = WalkCost::default();
         let mut run = self.begin(process)?;
         for chunk in spans.chunks(CHUNK_SPANS_MAX) {
@@ -317,6 +322,7 @@ impl AccessSource for BpfSource {
             let mut header = WalkHeader {
                 nr_spans: chunk.len() as u64,
                 wants_inactive: u64::from(self.sees_inactive),
+                nr_node_ranges: self.nr_node_ranges,
                 budget_ns: RUN_BUDGET.as_nanos() as u64,
                 ..self.geometry.header()
             };
@@ -327,10 +333,10 @@ impl AccessSource for BpfSource {
                 for index in 0..end.nr_records as usize {
                     let head = self.memory.record_head(index);
                     if head.kind == 0 {
-                        visit(&pages_record(&self.memory.record(index)));
+                        visit(&pages_record(&self.memory.record(index), tells_nodes));
                     } else {
                         cost.nr_entries += 1;
-                        visit(&huge_record(head, run.huge_zero));
+                        visit(&huge_record(head, run.huge_zero, tells_nodes));
                     }
                 }
                 if end.status == STATUS_DONE {
@@ -349,6 +355,20 @@ impl AccessSource for BpfSource {
     fn see_inactive(&mut self, is_wanted: bool) -> bool {
         self.sees_inactive = is_wanted && self.geometry.pages_base != 0;
         self.sees_inactive
+    }
+
+    fn see_nodes(&mut self, ranges: &[(u64, u64, NodeId)]) -> bool {
+        let ranges = ranges.get(..NODE_RANGES_MAX).unwrap_or(ranges);
+        for (index, (first, end, node)) in ranges.iter().enumerate() {
+            let range = NodeRange {
+                first: *first,
+                end: *end,
+                node: u64::from(node.0),
+            };
+            self.memory.set_node_range(index, range);
+        }
+        self.nr_node_ranges = ranges.len() as u64;
+        self.nr_node_ranges > 0
     }
 
     fn space_id(&mut self, process: &Process) -> Result<u64, AccessError> {
@@ -410,7 +430,7 @@ fn words(record: &[u8; VMA_RECORD_BYTES]) -> [u64; 3] {
     words
 }
 
-fn pages_record(raw: &WalkRecord) -> TableRecord {
+fn pages_record(raw: &WalkRecord, tells_nodes: bool) -> TableRecord {
     TableRecord {
         table: TableNo(raw.head.table),
         shape: TableShape::Pages,
@@ -422,10 +442,11 @@ fn pages_record(raw: &WalkRecord) -> TableRecord {
         protnone: Bits512(raw.protnone),
         migrating: Bits512(raw.migrating),
         inactive: Bits512(raw.inactive),
+        node: tells_nodes.then(|| raw.node.map(Bits512)),
     }
 }
 
-fn huge_record(head: RecordHead, huge_zero: HugeZero) -> TableRecord {
+fn huge_record(head: RecordHead, huge_zero: HugeZero, tells_nodes: bool) -> TableRecord {
     let is_zero = huge_zero == HugeZero::At(head.leaf & HUGE_ADDRESS);
     let kind = match head.kind & HUGE_PRESENT != 0 && is_zero {
         true => KIND_HUGE | HUGE_SPECIAL,
@@ -444,5 +465,7 @@ fn huge_record(head: RecordHead, huge_zero: HugeZero) -> TableRecord {
         protnone: all_if(HUGE_PROTNONE),
         migrating: all_if(HUGE_MIGRATING),
         inactive: all_if(HUGE_INACTIVE),
+        node: tells_nodes
+            .then(|| std::array::from_fn(|bit| all_if(1 << (HUGE_NODE_SHIFT as usize + bit)))),
     }
 }

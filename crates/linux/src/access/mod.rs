@@ -30,6 +30,8 @@ pub use ways::{Way, Ways, entries_of};
 use crate::addr::{AddrRange, TableNo, TableSpan};
 pub use crate::process::is_multi_gen_on;
 use crate::process::{Process, VmFlags};
+pub use crate::sys::bpf_shared::{NODE_BITS, NODE_RANGES_MAX};
+use strata_lru::NodeId;
 
 /// 512 bits, one an entry of a page table; bit `i` of word `i / 64`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,6 +73,9 @@ pub struct TableRecord {
     /// Known to be on one of the kernel's lists of inactive pages (classic LRU), a subset of `present`.
     /// Empty unless [`AccessSource::see_inactive`] was asked for.
     pub inactive: Bits512,
+    /// On which memory node each page of `present` is: bit by bit the number that [`AccessSource::see_nodes`] was given, or all
+    /// bits where it is on none of these. `None` unless that was asked for.
+    pub node: Option<[Bits512; NODE_BITS]>,
 }
 
 impl TableRecord {
@@ -87,6 +92,7 @@ impl TableRecord {
             protnone: Bits512::default(),
             migrating: Bits512::default(),
             inactive: Bits512::default(),
+            node: None,
         }
     }
 }
@@ -152,6 +158,12 @@ pub trait AccessSource: Send + std::fmt::Debug {
     /// Whether reads from now on are to fill [`TableRecord::inactive`], which costs about as much again.
     /// Returns whether they will: not every source can.
     fn see_inactive(&mut self, _is_wanted: bool) -> bool {
+        false
+    }
+
+    /// From now on reads fill [`TableRecord::node`]: pages of physical memory (the first, the one after the last) are on these
+    /// nodes, at most [`NODE_RANGES_MAX`] ranges. Returns whether they will: not every source can.
+    fn see_nodes(&mut self, _ranges: &[(u64, u64, NodeId)]) -> bool {
         false
     }
 

@@ -83,6 +83,7 @@ mod tests {
             class,
             unreclaimable,
             is_exec_file: false,
+            is_bound: false,
             has_recency: true,
             is_supplied: false,
             name: "".into(),

@@ -6,6 +6,7 @@
 //!   Recall::try_submit(ranges)           ->  its thread  ->  Recall::poll() -> RecallReport
 //!   CacheThread::try_submit(what)        ->  its thread  ->  CacheThread::poll() -> CacheOutcome
 //!   GroupsCacheThread::try_submit(what)  ->  its thread  ->  GroupsCacheThread::poll() -> GroupsCacheDone
+//!   Mover::try_submit(MoveRequest)       ->  its thread  ->  Mover::poll() -> MoveReport
 //!   ClearThread::try_submit(pieces)      ->  its thread  ->  ClearThread::poll() -> [ClearReport]
 //! ```
 //!
@@ -16,7 +17,7 @@
 //!
 //! **Owns** `pageout` (exact: these pages) and `reclaim` (the kernel's batched reclaim of a group:
 //! this many bytes) and `recall` (which pages it is to read in) and `clear` (accessed bits, piece by piece), and `cache` (page cache of a group that
-//! nobody has mapped) and `groups_cache` (that of many groups).
+//! nobody has mapped) and `groups_cache` (that of many groups), and `mover` (from one memory node to another).
 //! **Does not own** the choice of pages, nor the group's limits (`cgroup`).
 //!
 //! **Invariants**
@@ -34,6 +35,7 @@ mod cache_files;
 mod clear;
 mod groups_cache;
 mod leftover;
+mod mover;
 mod observe;
 mod pageout;
 mod pass;
@@ -50,6 +52,7 @@ pub use by_amount::{ByAmount, Freed};
 pub use cache::{CacheDone, CacheOutcome, CacheRequest, CacheThread, CacheTotals, Which};
 pub use clear::{ClearRequest, ClearThread};
 pub use groups_cache::{GroupCache, GroupsCacheDone, GroupsCacheRequest, GroupsCacheThread};
+pub use mover::{MoveReport, MoveRequest, Mover, Unmoved};
 pub use pageout::{Pageout, PageoutConfig};
 pub use pass::{PageTarget, PageoutReport, PageoutRequest};
 pub use put_away::PutAway;

@@ -240,6 +240,7 @@ mod tests {
             protnone: bits([]),
             migrating: bits([]),
             inactive: bits([]),
+            node: None,
         };
         let addr = |index| TableNo(3).entry_addr(index);
         let found = [(TableNo(3), bits([100]))];

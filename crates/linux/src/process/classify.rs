@@ -119,6 +119,7 @@ fn classify_one(raw: &RawMapping, flags: VmFlags, devices: &MemoryDevices) -> Ma
         is_exec_file: raw.perms.is_executable()
             && matches!(class, MappingClass::FilePrivate | MappingClass::FileShared),
         has_recency: !flags.intersects(NO_RECENCY),
+        is_bound: flags.intersects(VmFlags::BOUND),
         is_supplied: flags.intersects(VmFlags::UFFD_MISSING),
         name: raw.name.clone(),
         file: (raw.inode != 0).then_some(FilePart {

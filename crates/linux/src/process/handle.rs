@@ -66,7 +66,7 @@ pub enum ProcessError {
     #[error(
         "process {pid} ({comm}) can't be read: it belongs to user {uid} or has changed its \
          privileges; {}",
-        crate::rights::advice("CAP_SYS_PTRACE")
+        crate::rights::ptrace_advice()
     )]
     NotPermitted {
         /// The pid asked for.

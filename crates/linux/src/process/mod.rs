@@ -134,6 +134,8 @@ pub struct Mapping {
     pub is_exec_file: bool,
     /// False under `MADV_SEQUENTIAL` or `MADV_RANDOM`: accesses through it don't count as recency.
     pub has_recency: bool,
+    /// A memory policy says on which nodes its pages lie.
+    pub is_bound: bool,
     /// A program supplies its missing pages (`userfaultfd`), and whoever touches one waits for that.
     pub is_supplied: bool,
     /// Path or name as `/proc` prints it; empty for anonymous memory.

@@ -30,6 +30,9 @@ impl VmFlags {
     pub const HUGETLB: VmFlags = VmFlags(0x40_0000);
     /// Page frames and ordinary pages mixed.
     pub const MIXEDMAP: VmFlags = VmFlags(0x1000_0000);
+    /// A memory policy, of the mapping or of the process, says on which nodes its pages lie. The kernel has no such flag: the list of
+    /// mappings by BPF sets it.
+    pub const BOUND: VmFlags = VmFlags(1 << 63);
 
     /// The names `smaps` prints after `VmFlags:`; names that mean nothing to reclaim are left out.
     const SMAPS_NAMES: [(&'static str, VmFlags); 10] = [

@@ -13,6 +13,10 @@ use std::ptr::NonNull;
 pub(crate) const SPANS_MAX: usize = 1024;
 /// Records one run leaves at most (`MAX_RECORDS`).
 pub(crate) const RECORDS_MAX: usize = 1024;
+/// Ranges of memory nodes (`MAX_NODE_RANGES`).
+pub const NODE_RANGES_MAX: usize = 64;
+/// Bits of the number of a node (`NODE_BITS`).
+pub const NODE_BITS: usize = 4;
 
 /// `walk_status`: no task with an address space came by.
 pub(crate) const STATUS_UNSEEN: u64 = 0;
@@ -32,6 +36,8 @@ pub(crate) const HUGE_SPECIAL: u64 = 16;
 pub(crate) const HUGE_PROTNONE: u64 = 32;
 pub(crate) const HUGE_MIGRATING: u64 = 64;
 pub(crate) const HUGE_INACTIVE: u64 = 128;
+/// Where the memory node of a huge page stands in `kind` (`HUGE_NODE_SHIFT`).
+pub(crate) const HUGE_NODE_SHIFT: u32 = 8;
 
 /// `struct walk_header`; see there.
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,6 +52,7 @@ pub(crate) struct WalkHeader {
     pub(crate) budget_ns: u64,
     pub(crate) peek_addr: u64,
     pub(crate) wants_inactive: u64,
+    pub(crate) nr_node_ranges: u64,
     pub(crate) span_index: u64,
     pub(crate) cursor: u64,
     pub(crate) span_end: u64,
@@ -95,6 +102,16 @@ pub(crate) struct WalkRecord {
     pub(crate) protnone: [u64; 8],
     pub(crate) migrating: [u64; 8],
     pub(crate) inactive: [u64; 8],
+    pub(crate) node: [[u64; 8]; NODE_BITS],
+}
+
+/// `struct node_range`: pages of physical memory, and their node.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(crate) struct NodeRange {
+    pub(crate) first: u64,
+    pub(crate) end: u64,
+    pub(crate) node: u64,
 }
 
 #[repr(C)]
@@ -102,11 +119,12 @@ struct WalkShared {
     header: WalkHeader,
     spans: [WalkSpan; SPANS_MAX],
     records: [WalkRecord; RECORDS_MAX],
+    node_ranges: [NodeRange; NODE_RANGES_MAX],
 }
 
-const _: () = assert!(size_of::<WalkHeader>() == 33 * 8);
-const _: () = assert!(size_of::<WalkRecord>() == 67 * 8);
-const _: () = assert!(offset_of!(WalkShared, spans) == 33 * 8);
+const _: () = assert!(size_of::<WalkHeader>() == 34 * 8);
+const _: () = assert!(size_of::<WalkRecord>() == 99 * 8);
+const _: () = assert!(offset_of!(WalkShared, spans) == 34 * 8);
 
 /// The mapped memory; unmapped on drop.
 #[derive(Debug)]
@@ -175,6 +193,23 @@ impl SharedMemory {
         // SAFETY: every span is aligned to 8 bytes, as the mapping is to a page.
         unsafe {
             place.cast::<WalkSpan>().write_volatile(span);
+        }
+    }
+
+    /// Sets range `index` of a memory node, which must be below [`NODE_RANGES_MAX`].
+    pub(crate) fn set_node_range(&mut self, index: usize, range: NodeRange) {
+        assert!(
+            index < NODE_RANGES_MAX,
+            "range {index} of {NODE_RANGES_MAX}"
+        );
+        let offset = offset_of!(WalkShared, node_ranges) + index * size_of::<NodeRange>();
+        #[expect(unsafe_code, reason = "memory shared with the kernel")]
+        // SAFETY: the offset was checked to lie inside the mapping.
+        let place = unsafe { self.base.cast::<u8>().add(offset) };
+        #[expect(unsafe_code, reason = "memory shared with the kernel")]
+        // SAFETY: every range is aligned to 8 bytes, as the mapping is to a page.
+        unsafe {
+            place.cast::<NodeRange>().write_volatile(range);
         }
     }
 

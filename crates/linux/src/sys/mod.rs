@@ -19,6 +19,7 @@ pub(crate) mod fresh_pages;
 pub mod heartbeat;
 pub(crate) mod huge_zero;
 pub mod madvise;
+pub(crate) mod move_pages;
 pub(crate) mod page_cache;
 pub(crate) mod process;
 pub(crate) mod spawn;

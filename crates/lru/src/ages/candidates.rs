@@ -10,6 +10,7 @@
 //! - I2: what several spaces map, what is locked and what can't be seen is never given.
 
 use super::commons::{Commons, Mapper};
+use super::nodes::On;
 use super::places::{Home, ObjectNo, Place, Standing};
 use super::table::{self, Bits};
 use super::{Ledger, Space};
@@ -30,6 +31,8 @@ pub struct Query<'a> {
     pub code_older_than: Duration,
     /// Only where one of these is mapped; `None`: anywhere.
     pub objects: Option<&'a BTreeSet<ObjectNo>>,
+    /// Only on some memory nodes; `None`: wherever they are.
+    pub on: Option<On>,
     /// The most of them.
     pub nr_pages_max: u64,
 }
@@ -83,7 +86,11 @@ impl Ledger {
 
 impl Query<'_> {
     fn allows(&self, place: &Place) -> bool {
-        let can_go = matches!(place.standing, Standing::Ordinary | Standing::Code);
+        let can_go = match place.standing {
+            Standing::Ordinary | Standing::Code => true,
+            Standing::Bound => !self.on.is_some_and(|on| on.is_move),
+            Standing::Kept | Standing::Unseen => false,
+        };
         let is_asked = self.objects.is_none_or(|objects| match place.home {
             Home::Private => false,
             Home::Copied(object, _) | Home::Shared(object, _) => objects.contains(&object),
@@ -147,7 +154,9 @@ impl Picker<'_> {
             for place in space.places.iter().filter(|place| query.allows(place)) {
                 let of_file = match place.standing {
                     Standing::Code => &is_old_code,
-                    Standing::Ordinary | Standing::Kept | Standing::Unseen => &is_old,
+                    Standing::Ordinary | Standing::Bound | Standing::Kept | Standing::Unseen => {
+                        &is_old
+                    }
                 };
                 let mapper = Mapper {
                     family: space.family,
@@ -157,8 +166,9 @@ impl Picker<'_> {
                 space.visit(place, &mut |table_no, table, mask| {
                     let (own, common) = space.split(place, table, mask);
                     let alone = self.commons.alone(mapper, table_no, table, &common);
+                    let fitting = query.on.map_or([u64::MAX; 8], |on| table.fitting(&on));
                     let pages: Bits = std::array::from_fn(|word| {
-                        let pages = (own[word] | alone[word]) & !table.unseen[word];
+                        let pages = (own[word] | alone[word]) & !table.unseen[word] & fitting[word];
                         match query.kind {
                             None => pages,
                             Some(Kind::Anon) => pages & table.anon[word],

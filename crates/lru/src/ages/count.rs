@@ -19,6 +19,7 @@
 //! - I2: what can't be seen is neither accessed nor idle.
 
 use super::commons::{Common, Commons, Mapper};
+use super::nodes::On;
 use super::places::{Home, Place, Standing, mask};
 use super::table::{self, Bits, NR_ENTRIES, Stamp, Stamps, Table};
 use super::{Ledger, NrPages, Space};
@@ -113,7 +114,17 @@ impl Ledger {
     pub fn count(
         &self,
         nr_parts: usize,
+        part_of: impl FnMut(SpaceNo, usize) -> Option<usize>,
+    ) -> Counted {
+        self.count_where(nr_parts, part_of, None)
+    }
+
+    /// The same, of pages that are on some nodes alone.
+    pub(super) fn count_where(
+        &self,
+        nr_parts: usize,
         mut part_of: impl FnMut(SpaceNo, usize) -> Option<usize>,
+        on: Option<&On>,
     ) -> Counted {
         let mut tally = Tally::new(self.walks.len());
         let mut parts: Vec<Sums> = Vec::new();
@@ -124,7 +135,8 @@ impl Ledger {
             for (index, place) in space.places.iter().enumerate() {
                 let part = part_of(*no, index).filter(|part| *part < nr_parts);
                 space.visit(place, &mut |table_no, table, mask| {
-                    let (own, common) = space.split(place, table, mask);
+                    let fitting = on.map(|on| table::and(mask, &table.fitting(on)));
+                    let (own, common) = space.split(place, table, fitting.as_ref().unwrap_or(mask));
                     let mapper = Mapper {
                         family: space.family,
                         place,
@@ -132,13 +144,16 @@ impl Ledger {
                     };
                     commons.add(mapper, table_no, table, &common);
                     let Some(part) = part else { return };
-                    let taken = table.nr_taken_in(mask);
+                    let taken = match on {
+                        None => table.nr_taken_in(mask),
+                        Some(_) => NrPages::default(),
+                    };
                     for sums in [&mut parts[part], &mut total] {
                         sums.taken += taken;
                     }
                     let unseen = match place.standing {
                         Standing::Unseen => own,
-                        Standing::Ordinary | Standing::Code | Standing::Kept => {
+                        Standing::Ordinary | Standing::Code | Standing::Bound | Standing::Kept => {
                             table::and(&own, &table.unseen)
                         }
                     };

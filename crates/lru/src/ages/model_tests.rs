@@ -511,6 +511,7 @@ proptest! {
                         older_than: Duration::from_secs(older_s),
                         code_older_than: Duration::from_secs(2 * older_s),
                         objects: None,
+                        on: None,
                         nr_pages_max,
                     };
                     take(&mut ledger, &mut model, &query, spared_nth)?;

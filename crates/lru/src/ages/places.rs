@@ -31,6 +31,8 @@ pub enum Standing {
     Ordinary,
     /// As ordinary ones, but those of a file are code, and may be spared for longer ([`super::Query::code_older_than`]).
     Code,
+    /// As ordinary ones, but they stay on their memory node.
+    Bound,
     /// They have ages, but can't be taken (locked).
     Kept,
     /// Who accesses them leaves no trace in the page table (a guest, a device): their age is unknown.

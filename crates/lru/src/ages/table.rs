@@ -7,6 +7,7 @@
 //!   can't be seen among present.
 //! - I2: present and taken pages have a stamp each, others have none: a table with few pages takes little memory.
 
+use super::nodes::OnNodes;
 use crate::ids::Kind;
 
 /// Pages by kind.
@@ -161,6 +162,8 @@ pub(super) struct Table {
     packed: Box<[Stamp]>,
     /// Number of the space's walk that last told of it.
     told_in: u64,
+    /// On which node each page is, where that is told.
+    pub(super) nodes: Option<Box<OnNodes>>,
 }
 
 /// A stamp for each entry; of one that holds no page anything.
@@ -240,12 +243,13 @@ impl Table {
             unseen: [0; 8],
             packed: Box::default(),
             told_in: 0,
+            nodes: None,
         })
     }
 
     /// Memory that it takes.
     pub(super) fn footprint_bytes(&self) -> usize {
-        size_of::<Table>() + size_of_val(&*self.packed)
+        size_of::<Table>() + size_of_val(&*self.packed) + self.nodes_bytes()
     }
 
     pub(super) fn stamps(&self) -> Stamps {
@@ -313,6 +317,7 @@ impl Table {
         each: &mut dyn FnMut(Change),
     ) {
         self.change(|table, stamps| table.tell_of(stamps, told, now, goes_by_amount, each));
+        self.forget_moves();
     }
 
     fn tell_of(
@@ -430,6 +435,7 @@ impl Table {
                 table.anon[word] &= present[word] | taken[word];
             }
         });
+        self.forget_moves();
     }
 
     /// Notes that present pages of the mask were taken; returns how many.
@@ -440,6 +446,7 @@ impl Table {
         self.several = without(&self.several, &going);
         self.unseen = without(&self.unseen, &going);
         insert_all(&mut self.taken, &going);
+        self.forget_moves();
         by_kind(&going, &self.anon)
     }
 

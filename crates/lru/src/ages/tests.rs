@@ -65,6 +65,7 @@ fn older_than_s(age_s: u64) -> Query<'static> {
         older_than: Duration::from_secs(age_s),
         code_older_than: Duration::from_secs(age_s),
         objects: None,
+        on: None,
         nr_pages_max: u64::MAX,
     }
 }
@@ -283,6 +284,7 @@ fn only_pages_of_the_files_that_are_asked_for_are_given() {
         let objects = of.iter().copied().map(ObjectNo).collect();
         let query = Query {
             objects: Some(&objects),
+            on: None,
             ..older_than_s(0)
         };
         ledger.picker().candidates(&query).nr_fitting_pages

@@ -141,6 +141,7 @@ fn idle_by_the_ledger(turn: Turn, older_than: Duration) -> [usize; NR_PARTS] {
         older_than,
         code_older_than: older_than,
         objects: None,
+        on: None,
         nr_pages_max: u64::MAX,
     });
     let mut idle = [0; NR_PARTS];

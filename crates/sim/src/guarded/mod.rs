@@ -227,6 +227,7 @@ impl Play {
             nr_pages_max: u64::MAX,
             leaning: Leaning::default(),
             spares_code: true,
+            on: None,
         });
         let choice = guard::choose(&self.ledger, members, u64::MAX);
         for goes in &choice.goes {

@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use serde::Deserialize;
-use strata_host::managed::{CacheFirst, FileBudget, PatternError, Promised, Rule, Rules, Whom};
+use strata_host::managed::{
+    CacheFirst, FileBudget, PatternError, Promised, Rule, Rules, TierRules, Whom,
+};
 
 use strata_linux::process::launch::User;
 use strata_linux::swap::SwapSpec;
@@ -19,7 +21,7 @@ use strata_linux::units::parse_size;
 use toml::Spanned;
 
 use super::min_age_arg;
-use super::values::{promised_arg, swap_writes_arg, when_short_arg};
+use super::values::{promised_arg, promote_arg, swap_writes_arg, upper_arg, when_short_arg};
 use crate::cli::parse_percent;
 use crate::cmd::park::keep_arg;
 use crate::failure::UsageError;
@@ -50,6 +52,7 @@ struct Whole {
     #[serde(default)]
     exclude: Vec<Text>,
     host: Option<Host>,
+    tiers: Option<Spanned<Tiers>>,
     #[serde(default, rename = "rule")]
     rules: Vec<Spanned<Entry>>,
 }
@@ -60,6 +63,14 @@ struct Host {
     free: Option<Text>,
     cache_first: Option<bool>,
     cache_first_below_limits: Option<bool>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Tiers {
+    upper: Option<Text>,
+    promote: Option<Text>,
+    beside_kernel: Option<bool>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -88,6 +99,7 @@ struct Entry {
     protect_executable: Option<bool>,
     park_after: Option<Text>,
     park_keep: Option<Text>,
+    tiers: Option<bool>,
     #[serde(default, rename = "file")]
     files: Vec<File>,
 }
@@ -161,6 +173,11 @@ fn parse(text: &str) -> Result<RulesFile, Wrong> {
                 why: "when_short needs [host] free, which says when memory is short".to_owned(),
             });
         }
+    }
+    let are_tiered = rules.rules.iter().any(|rule| rule.tiers);
+    rules.tiers = are_tiered.then(TierRules::default);
+    if let Some(asked) = &file.tiers {
+        rules.tiers = Some(tiers(asked, are_tiered)?);
     }
     if rules.rules.is_empty() {
         return Err(Wrong {
@@ -254,11 +271,29 @@ fn rule(entry: &Spanned<Entry>) -> Result<Rule, Wrong> {
         protects_code: entry.protect_executable.unwrap_or(least.protects_code),
         park_after: park_after.map(Duration::from_millis),
         park_keep: optional(entry.park_keep.as_ref(), keep_arg)?.unwrap_or_default(),
+        tiers: entry.tiers.unwrap_or(least.tiers),
         files: entry
             .files
             .iter()
             .map(file_budget)
             .collect::<Result<_, _>>()?,
+    })
+}
+
+fn tiers(asked: &Spanned<Tiers>, are_tiered: bool) -> Result<TierRules, Wrong> {
+    if !are_tiered {
+        return Err(Wrong {
+            at: asked.span(),
+            why: "no [[rule]] has tiers = true: nothing would move".to_owned(),
+        });
+    }
+    let least = TierRules::default();
+    let asked = asked.as_ref();
+    let promote = optional(asked.promote.as_ref(), promote_arg)?;
+    Ok(TierRules {
+        upper: optional(asked.upper.as_ref(), upper_arg)?,
+        promote_bytes_per_s: promote.unwrap_or(least.promote_bytes_per_s),
+        beside_kernel: asked.beside_kernel.unwrap_or(least.beside_kernel),
     })
 }
 
@@ -294,8 +329,9 @@ mod tests {
              [[rule]]\ncgroup = '/system.slice/*'\npromise = '1%/min'\nmin_age = '2m'\nstall = '5%'\n\
              [[rule]]\nunit = 'db.service'\nmemory = '4G'\nlow = '1G'\n\
              [[rule]]\nuser = 'root'\npromise = 'none'\n[[rule]]\npromise = 'slowdown 1%'\nwhen_short = 'freeze'\npriority = -5\nswappiness = 0\nprotect_executable = false\n\
-             park_after = '10m'\npark_keep = '50M'\n\
-             [[rule.file]]\npath = '*.gguf'\nmemory = '4G'\n[[rule]]\n[host]\nfree = '5%'\ncache_first_below_limits = false\n",
+             park_after = '10m'\npark_keep = '50M'\ntiers = true\n\
+             [[rule.file]]\npath = '*.gguf'\nmemory = '4G'\n[[rule]]\n[host]\nfree = '5%'\ncache_first_below_limits = false\n\
+             [tiers]\npromote = '10M/s'\nbeside_kernel = true\n",
         );
         let file = file.expect("rules");
         assert_eq!(file.cpu_share, Some(0.01));
@@ -323,6 +359,10 @@ mod tests {
         assert_eq!(rules[3].park_keep, Keep::Bytes(50 << 20));
         assert!(rules[3].files[0].path.matches("/models/a.gguf"));
         assert_eq!(rules[4], Rule::default());
+        assert!(rules[3].tiers && !rules[2].tiers);
+        let tiers = file.rules.tiers.expect("tiers");
+        assert_eq!(tiers.promote_bytes_per_s, 10 << 20);
+        assert!(tiers.beside_kernel && tiers.upper.is_none());
         let first = file.rules.cache_first;
         assert_eq!((first.of_host, first.below_limits), (true, false));
     }
@@ -389,6 +429,17 @@ mod tests {
                 "here are several",
                 "[[rule]]\nunit = 'a'\nuser = 'root'",
             ),
+            (
+                "[tiers]\nupper = '1000'\n[[rule]]\ntiers = true",
+                "no memory node 1000",
+                "'1000'",
+            ),
+            (
+                "[tiers]\npromote = '1G'\n[[rule]]\ntiers = true",
+                "for example 64M/s",
+                "'1G'",
+            ),
+            ("[tiers]\n[[rule]]", "nothing would move", "[tiers]"),
             ("cpu = '2%'", "there is no [[rule]]", ""),
             ("[[rule", "", ""),
         ] {

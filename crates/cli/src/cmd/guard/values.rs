@@ -3,7 +3,10 @@
 //! **Owns** their units and what is said of wrong ones. **Does not own** keys (`rules_file`) and options, nor what
 //! they mean (`strata_host::managed`).
 
+use std::collections::BTreeSet;
+
 use strata_host::managed::{Promised, SwapWriteBound, WhenShort};
+use strata_linux::nodes::{self, Nodes};
 use strata_linux::units::parse_size;
 
 use super::promise_arg;
@@ -48,9 +51,43 @@ pub(super) fn when_short_arg(text: &str) -> Result<WhenShort, String> {
     }
 }
 
+/// Reads how much may come up to fast memory a second: `64M/s`.
+pub(super) fn promote_arg(text: &str) -> Result<u64, String> {
+    let bytes = text.strip_suffix("/s").map(parse_size);
+    match bytes.and_then(Result::ok) {
+        Some(bytes) if bytes >= WRITES_BYTES_MIN => Ok(bytes),
+        Some(_) => Err("it must be at least 64K/s".to_owned()),
+        None => Err("it is a size a second, for example 64M/s".to_owned()),
+    }
+}
+
+/// Reads which memory nodes are the fast ones: `0` or `0,2-3`. They must be there.
+pub(super) fn upper_arg(text: &str) -> Result<BTreeSet<u32>, String> {
+    let upper = nodes::parse_list(text).filter(|upper| !upper.is_empty());
+    let upper = upper.ok_or("it is a list of memory nodes, for example 0 or 0,2-3")?;
+    match Nodes::read().and_then(|nodes| nodes.with_upper(&upper)) {
+        Ok(_) => Ok(upper),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn fast_nodes_are_a_list_of_nodes_that_are_there_and_not_all_of_them() {
+        for (wrong, why) in [
+            ("", "a list of memory nodes"),
+            ("x", "a list of memory nodes"),
+            ("1000", "no memory node 1000"),
+        ] {
+            let told = upper_arg(wrong).expect_err(wrong);
+            assert!(told.contains(why), "{told}");
+        }
+        assert_eq!(promote_arg("64M/s"), Ok(64 << 20));
+        assert!(promote_arg("64M").is_err() && promote_arg("1K/s").is_err());
+    }
 
     #[test]
     fn a_promise_is_what_comes_back_or_the_time_that_is_lost() {

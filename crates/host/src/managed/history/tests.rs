@@ -46,6 +46,7 @@ pub(super) fn status(cpu_ns: u64, groups: &[(&str, u64, u64)]) -> Status {
         standing: Standing::Kept,
         is_frozen: false,
         is_parked: false,
+        nodes: BTreeMap::new(),
         why_not_more: None,
     };
     let min_age = Duration::from_secs(60);

@@ -299,6 +299,7 @@ mod tests {
             class: MappingClass::Anon,
             unreclaimable: None,
             is_exec_file: false,
+            is_bound: false,
             has_recency: true,
             is_supplied: false,
             name: "".into(),

@@ -39,8 +39,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use strata_linux::addr::PAGE_BYTES;
 use strata_linux::process::{FilePart, Mapping, MappingClass, Process, Unreclaimable};
-use strata_lru::ages::{Home, Ledger, ObjectNo, Place, Run, Standing, Told};
-use strata_lru::{GroupId, SpaceNo};
+use strata_lru::ages::{Home, Ledger, MovedPages, ObjectNo, Place, Run, Standing, Told};
+use strata_lru::{GroupId, NodeId, SpaceNo};
 
 /// The group of those who only look: they ask by parts.
 const NO_GROUP: GroupId = GroupId(0);
@@ -122,6 +122,16 @@ impl AgedPages {
     /// These pages can't be taken.
     pub fn stayed(&mut self, runs: &[Run]) {
         self.ledger.stayed(runs);
+    }
+
+    /// These pages are on this node now, by our hand; `is_up`: it is faster than the one before.
+    pub fn migrated(&mut self, runs: &[Run], to: NodeId, is_up: bool) -> MovedPages {
+        self.ledger.migrated(runs, to, is_up)
+    }
+
+    /// What was moved before this was last called is forgotten.
+    pub fn forget_moves(&mut self) {
+        self.ledger.forget_moves();
     }
 
     /// Files that spaces of a group map and whose path fits.
@@ -256,6 +266,7 @@ fn place_of(mapping: &Mapping, is_guest: bool) -> Place {
         standing: match mapping.unreclaimable {
             _ if is_guest => Standing::Unseen,
             Some(Unreclaimable::Locked) => Standing::Kept,
+            _ if mapping.is_bound => Standing::Bound,
             _ if mapping.is_exec_file => Standing::Code,
             _ => Standing::Ordinary,
         },
@@ -304,8 +315,12 @@ impl Visitor for AgedPages {
             empty: piece.empty().0,
             unseen: piece.unseen.0,
         };
-        self.ledger
-            .told(SpaceNo(piece.space.0), piece.record.table.0, &told);
+        let (space, table) = (SpaceNo(piece.space.0), piece.record.table.0);
+        self.ledger.told(space, table, &told);
+        if let Some(node) = &piece.record.node {
+            self.ledger
+                .placed(space, table, &piece.mask.0, &node.map(|bits| bits.0));
+        }
     }
 
     fn end(&mut self, space: SpaceId, is_whole: bool) {

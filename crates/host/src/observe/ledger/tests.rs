@@ -12,6 +12,7 @@ fn mapping(first_page: usize, end_page: usize, class: MappingClass, name: &str) 
         class,
         unreclaimable: None,
         is_exec_file: false,
+        is_bound: false,
         has_recency: true,
         is_supplied: false,
         name: name.into(),

@@ -2,7 +2,7 @@
 //!
 //! **Owns** the arithmetic and the random order. **Does not own** which figure is estimated.
 
-use super::ranges::BLOCK_PAGES;
+use crate::nodes::ranges::BLOCK_PAGES;
 
 /// Standard errors on each side that hold the true value 95 times of 100.
 pub(super) const NR_ERRORS: f64 = 1.96;

@@ -29,7 +29,6 @@ mod names;
 mod open;
 mod pages;
 mod probed;
-mod ranges;
 mod take;
 mod watch;
 

@@ -12,7 +12,7 @@
 use rustix::process::getpid;
 
 use super::super::{AccessError, BpfSource};
-use super::ranges;
+use crate::nodes::ranges;
 use crate::process::{Process, is_multi_gen_on};
 use crate::rights;
 use crate::sys::bpf_census::{CensusCall, CensusProgram};

@@ -24,11 +24,11 @@ use strata_control::page_cache::{FILE_BYTES_MIN, FILES_MAX, FileKey, PageFound, 
 
 use super::super::AccessError;
 use super::open::unavailable;
-use super::ranges;
 use super::take::{self, Asked, Extent};
 use super::{Arrivals, Census, FileId, FilePart, GroupNames};
 use crate::addr::{FILE_PAGES_MAX, PAGE_BYTES};
 use crate::cgroup::GroupReader;
+use crate::nodes::ranges;
 use crate::sys::bpf_census::RawRecord;
 
 /// A search comes after so many times the CPU time that the last one took.

@@ -12,12 +12,12 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use super::estimate::{Figure, Shuffled};
-use super::ranges::{self, BLOCK_PAGES, Range};
 use super::{
     Budget, Census, CensusCost, FileId, FilePart, GroupPart, Kind, MINOR_BITS, Question, device_of,
 };
 use super::{IdleRanges, Probed, Sums, Taken, Total};
 use crate::addr::{FILE_PAGES_MAX, PAGE_BYTES};
+use crate::nodes::ranges::{self, BLOCK_PAGES, Range};
 use crate::process::thread_cpu_ns;
 use crate::sys::bpf_census::{
     CensusCall, NR_AGES, NR_KINDS, RawFile, RawGroup, RawRecord, RawSums,

@@ -35,9 +35,9 @@ use std::time::{Duration, Instant};
 
 use super::super::AccessError;
 use super::open::unavailable;
-use super::ranges::{self, BLOCK_PAGES, Range};
 use super::take::{self, Asked, Extent, FullPages, Remembering};
 use super::{Budget, Census, Taken};
+use crate::nodes::ranges::{self, BLOCK_PAGES, Range};
 
 use crate::access::probe;
 use crate::sys::bpf_census::{NR_AGES, NUMBERS_MAX};

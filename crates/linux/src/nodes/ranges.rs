@@ -1,6 +1,6 @@
 //! Which physical pages there may be, and on which memory node each is.
 //!
-//! **Owns** reading `/proc/zoneinfo`. **Does not own** holes inside a zone: the census finds them.
+//! **Owns** the ranges that `/proc/zoneinfo` tells. **Does not own** holes inside a zone: the census finds them.
 
 use std::fs;
 use std::io;
@@ -8,27 +8,27 @@ use std::io;
 use crate::addr::TABLE_ENTRIES;
 
 /// Pages of a block: 2 MiB, the size of the largest folio but hugetlb's.
-pub(super) const BLOCK_PAGES: u64 = TABLE_ENTRIES as u64;
+pub(crate) const BLOCK_PAGES: u64 = TABLE_ENTRIES as u64;
 
 /// Blocks one after the other on one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Range {
+pub(crate) struct Range {
     /// First block.
-    pub(super) first: u64,
+    pub(crate) first: u64,
     /// The block after the last one.
-    pub(super) end: u64,
+    pub(crate) end: u64,
     /// `None` where two nodes have pages in these blocks.
-    pub(super) node: Option<u32>,
+    pub(crate) node: Option<u32>,
 }
 
 impl Range {
-    pub(super) fn nr_blocks(&self) -> u64 {
+    pub(crate) fn nr_blocks(&self) -> u64 {
         self.end - self.first
     }
 }
 
 /// All ranges of this machine: by address, disjoint.
-pub(super) fn read() -> io::Result<Vec<Range>> {
+pub(crate) fn read() -> io::Result<Vec<Range>> {
     let ranges = parse(&fs::read_to_string("/proc/zoneinfo")?);
     match ranges.is_empty() {
         true => Err(io::Error::other("/proc/zoneinfo names no memory")),
@@ -36,7 +36,7 @@ pub(super) fn read() -> io::Result<Vec<Range>> {
     }
 }
 
-fn parse(zoneinfo: &str) -> Vec<Range> {
+pub(super) fn parse(zoneinfo: &str) -> Vec<Range> {
     let mut node = None;
     let mut nr_spanned = 0;
     let mut zones: Vec<Range> = Vec::new();

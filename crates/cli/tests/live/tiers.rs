@@ -1,0 +1,202 @@
+//! `strata guard --tiers`: on a machine with slower memory, what is idle goes there and what is used comes up.
+
+use crate::support;
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use serde_json::Value;
+use strata_linux::addr::{AddrRange, PAGE_BYTES};
+use strata_linux::nodes::Nodes;
+use strata_linux::process::Process;
+use strata_linux::swap::swap_areas;
+use support::leaks::Guard;
+use support::live::{Live, TestGroup};
+use support::programs::Touch;
+use support::strata::Strata;
+
+use super::guard::{MIB, bytes, end, guard, of, wait_for};
+
+/// Pages of a half of the program.
+const HALF: u64 = 8192;
+
+/// Ends the test it stands in where all memory is equally fast.
+macro_rules! two_nodes {
+    () => {
+        match Nodes::read() {
+            Ok(nodes) if nodes.has_tiers() => nodes,
+            Ok(_) => $crate::skip!("all memory of this machine is equally fast"),
+            Err(error) => $crate::skip!("{error}"),
+        }
+    };
+}
+
+/// A program of 64 MiB in a group of its own, all of which was written.
+struct Halves {
+    touch: Touch,
+    group: TestGroup,
+}
+
+impl Halves {
+    fn start(name: &str) -> Halves {
+        let group = TestGroup::new(&format!("guard-{name}"));
+        let mut touch = Touch::start(["--size", "64M"]);
+        group.take(touch.pid);
+        touch.ask(&format!("writerange 0 {}", 2 * HALF));
+        Halves { touch, group }
+    }
+
+    fn name(&self) -> String {
+        let name = self.group.path.file_name().expect("a name");
+        format!("/{}", name.to_str().expect("text"))
+    }
+
+    /// Pages of the region on each node, by the kernel's number.
+    fn on_nodes(&self, nodes: &Nodes, first: u64, count: u64) -> BTreeMap<u32, u64> {
+        let process = Process::open(self.touch.pid).expect("it runs");
+        let start = self.touch.page_address(first);
+        let range = AddrRange::new(start, start + count * PAGE_BYTES);
+        let mut entries = Vec::new();
+        process.read_pagemap(range, &mut entries).expect("readable");
+        let mut found = BTreeMap::new();
+        for entry in entries.iter().filter(|entry| entry.is_present()) {
+            let ranges = nodes.page_ranges();
+            let is_in = |(first, end, _): &&(u64, u64, _)| (*first..*end).contains(&entry.frame());
+            let (_, _, node) = ranges.iter().find(is_in).expect("a node");
+            let id = nodes.nodes()[usize::from(node.0)].kernel_id;
+            *found.entry(id).or_default() += 1;
+        }
+        found
+    }
+
+    fn end(mut self) {
+        self.touch.ask("rest");
+        let verified = self.touch.ask(&format!("verify 0 {}", 2 * HALF));
+        assert_eq!(verified, "0", "pages are as they were");
+    }
+}
+
+fn tiers(options: &[&str]) -> Strata {
+    guard(&["--promise", "100%/min", "--tiers"]).args(options)
+}
+
+fn kernel_ids(nodes: &Nodes) -> (u32, u32) {
+    let id = |tier: u32| {
+        let mut of_tier = nodes.nodes().iter().filter(|node| node.tier == tier);
+        of_tier.next().expect("two tiers").kernel_id
+    };
+    (id(0), id(1))
+}
+
+/// What of a group is on a node, as its guard tells.
+fn told(status: &Value, group: &str, node: u32) -> u64 {
+    bytes(&of(status, group)["nodes"], &node.to_string())
+}
+
+#[test]
+fn the_idle_half_goes_down_swap_is_not_used_and_the_halves_trade_places_when_the_phase_changes() {
+    needs!("cap_bpf", "memory_cgroup", "zram");
+    let nodes = two_nodes!();
+    let _guard = Guard::new();
+    let (fast, slow) = kernel_ids(&nodes);
+    let mut halves = Halves::start("halves");
+    halves.touch.ask(&format!("hammerrange 0 {HALF}"));
+    let live = Live::start(&tiers(&["--swap", "zram:256M", "--release"]));
+    let name = halves.name();
+    let parted = wait_for(&live, "the idle half to go down", |status| {
+        told(status, &name, slow) >= 31 * MIB
+    });
+    assert!(told(&parted, &name, fast) >= 32 * MIB, "{parted:#}");
+    let on = |halves: &Halves, first, node: u32| {
+        let found = halves.on_nodes(&nodes, first, HALF);
+        found.get(&node).copied().unwrap_or(0)
+    };
+    let enough = HALF * 95 / 100;
+    assert!(on(&halves, HALF, slow) >= enough, "the idle half");
+    assert!(on(&halves, 0, fast) >= enough, "the used half");
+    let used = swap_areas()
+        .expect("read")
+        .iter()
+        .map(|area| area.used_bytes)
+        .sum::<u64>();
+    assert!(used < MIB, "swap is used: {used} bytes");
+    let walks_before = bytes(&parted, "nr_walks");
+    halves.touch.ask("rest");
+    halves.touch.ask(&format!("hammerrange {HALF} {HALF}"));
+    let traded = wait_for(&live, "the halves to trade places", |status| {
+        on(&halves, HALF, fast) >= enough && bytes(status, "nr_walks") > walks_before
+    });
+    let counts = &traded["tiers"];
+    assert!(bytes(counts, "pgpromote_success") >= enough, "{traded:#}");
+    assert!(bytes(counts, "pgdemote_proactive") >= enough, "{traded:#}");
+    let nr_walks = bytes(&traded, "nr_walks") - walks_before;
+    println!("traded places within {nr_walks} walks");
+    end(live);
+    halves.end();
+}
+
+#[test]
+fn memory_whose_policy_names_its_node_stays_there() {
+    needs!("cap_bpf", "memory_cgroup");
+    let nodes = two_nodes!();
+    let _guard = Guard::new();
+    let (fast, slow) = kernel_ids(&nodes);
+    let mut halves = Halves::start("bound");
+    halves.touch.ask(&format!("bind node{fast} 0 {HALF}"));
+    halves.touch.ask("hammerrange 0 1");
+    let live = Live::start(&tiers(&[]));
+    let name = halves.name();
+    wait_for(&live, "the other half to go down", |status| {
+        told(status, &name, slow) >= 30 * MIB
+    });
+    // Two walks more, in which nothing goes.
+    let first = bytes(&live.json(), "nr_walks");
+    wait_for(&live, "two walks more", |status| {
+        bytes(status, "nr_walks") > first + 1
+    });
+    let bound = halves.on_nodes(&nodes, 0, HALF);
+    assert_eq!(bound.get(&fast), Some(&HALF), "{bound:?}");
+    end(live);
+    halves.end();
+}
+
+#[test]
+fn a_node_that_a_cpuset_forbids_is_never_used() {
+    needs!("cap_bpf", "memory_cgroup");
+    let nodes = two_nodes!();
+    let _guard = Guard::new();
+    let (fast, slow) = kernel_ids(&nodes);
+    let halves = Halves::start("cpuset");
+    let root = halves.group.path.parent().expect("a parent");
+    if fs::write(root.join("cgroup.subtree_control"), "+cpuset").is_err() {
+        skip!("no cpuset controller beside memory (cgroup v1)");
+    }
+    fs::write(halves.group.path.join("cpuset.mems"), fast.to_string()).expect("a cpuset");
+    let live = Live::start(&tiers(&[]));
+    let refused = wait_for(&live, "moves to be refused", |status| {
+        bytes(&status["tiers"]["stayed"], "forbidden") > HALF
+    });
+    assert_eq!(told(&refused, &halves.name(), slow), 0, "{refused:#}");
+    end(live);
+    halves.end();
+}
+
+#[test]
+fn where_all_memory_is_equally_fast_that_is_said_and_nothing_moves() {
+    needs!("cap_bpf", "memory_cgroup", "zram");
+    if Nodes::read().is_ok_and(|nodes| nodes.has_tiers()) {
+        skip!("this machine has slower memory");
+    }
+    let _guard = Guard::new();
+    let halves = Halves::start("one-node");
+    let mut live = Live::start(&tiers(&["--swap", "zram:256M", "--release"]));
+    live.wait_for_stderr("all memory of this machine is equally fast");
+    let name = halves.name();
+    let status = wait_for(&live, "idle memory to go to swap as ever", |status| {
+        bytes(of(status, &name), "away_bytes") > 16 * MIB
+    });
+    assert!(status["tiers"].is_null(), "{status:#}");
+    live.signal(rustix::process::Signal::INT);
+    assert_eq!(live.end().code(), Some(0), "{}", live.stderr());
+    halves.end();
+}

@@ -1,0 +1,194 @@
+//! A thread that moves pages of programs from one memory node to another.
+//!
+//! ```text
+//!   MoveRequest (process, pages, node) -> batches: which are there, move_pages, where are they now -> MoveReport
+//! ```
+//!
+//! The kernel may stop telling of pages at the first that it could not move. So pages are looked up before and after, and
+//! that is what is reported.
+//!
+//! **Owns** the thread, batches, and what became of each page. **Does not own** which pages (`strata_control::tiers`).
+//!
+//! **Invariants**
+//! - I1: nothing goes to a node where the process may have no memory (cpuset): the kernel refuses it.
+//! - I2: what others have mapped stays.
+//! - I3: what was tried and what was moved are counted apart.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::thread::sleep;
+
+use rustix::io::Errno;
+
+use super::worker::{StopFlag, Worker};
+use crate::hold_up::PAUSE;
+use crate::process::{Process, thread_cpu_ns};
+use crate::sys::move_pages::{UNTOLD, move_pages, nodes_of};
+
+/// Pages of one call: some hundred microseconds, in which a program that touches one of them waits.
+const BATCH_PAGES: usize = 128;
+/// Requests that the thread has at once.
+const IN_FLIGHT_MAX: usize = 256;
+
+/// Pages that are to go to another node.
+#[derive(Clone, Debug)]
+pub struct MoveRequest {
+    /// The caller's number.
+    pub token: u32,
+    /// Whose they are.
+    pub process: Arc<Process>,
+    /// Where they are, in order.
+    pub addresses: Vec<u64>,
+    /// Where they are to go, by the kernel's number.
+    pub to: u32,
+}
+
+/// Why a page stayed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unmoved {
+    /// It was there already.
+    There,
+    /// It is not in memory any more, or the process is gone.
+    Gone,
+    /// Others have mapped it, too.
+    Shared,
+    /// The process may have no memory on that node.
+    Forbidden,
+    /// The node is full.
+    Full,
+    /// It is locked, being written, pinned by a device, or was used at this moment.
+    Busy,
+}
+
+/// What became of a request.
+#[derive(Clone, Debug)]
+pub struct MoveReport {
+    /// That of the request.
+    pub token: u32,
+    /// Whether each page moved, in the order of the request.
+    pub moved: Vec<bool>,
+    /// Pages that stayed, by reason.
+    pub stayed: BTreeMap<Unmoved, u64>,
+    /// Processor time of that, nanoseconds.
+    pub cpu_ns: u64,
+}
+
+/// The owner's side.
+#[derive(Debug)]
+pub struct Mover {
+    worker: Worker<MoveRequest, MoveReport>,
+}
+
+impl Mover {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// There can be none.
+    pub fn start() -> io::Result<Mover> {
+        let worker = Worker::start("strata-mover", IN_FLIGHT_MAX, |request, stop| {
+            carry_out(&request, stop)
+        })?;
+        Ok(Mover { worker })
+    }
+
+    /// Hands a request over; it comes back where there are too many.
+    ///
+    /// # Errors
+    /// The request.
+    pub fn try_submit(&mut self, request: MoveRequest) -> Result<(), MoveRequest> {
+        self.worker.try_submit(request)
+    }
+
+    /// What became of the next request.
+    pub fn poll(&mut self) -> Option<MoveReport> {
+        self.worker.poll()
+    }
+
+    /// Whether nothing is under way.
+    pub fn is_idle(&self) -> bool {
+        self.worker.nr_in_flight() == 0
+    }
+
+    /// Ends the thread; what it has done is told.
+    pub fn stop(&mut self) -> Vec<MoveReport> {
+        self.worker.stop()
+    }
+}
+
+fn carry_out(request: &MoveRequest, stop: &StopFlag) -> MoveReport {
+    let before_ns = thread_cpu_ns();
+    let mut report = MoveReport {
+        token: request.token,
+        moved: Vec::with_capacity(request.addresses.len()),
+        stayed: BTreeMap::new(),
+        cpu_ns: 0,
+    };
+    for batch in request.addresses.chunks(BATCH_PAGES) {
+        if stop.is_set() || !request.process.is_alive() {
+            report.moved.resize(request.addresses.len(), false);
+            break;
+        }
+        move_batch(request, batch, &mut report);
+        sleep(PAUSE);
+    }
+    report.cpu_ns = thread_cpu_ns() - before_ns;
+    report
+}
+
+fn move_batch(request: &MoveRequest, batch: &[u64], report: &mut MoveReport) {
+    let pid = request.process.pid();
+    let before = nodes_of(pid, batch);
+    let is_there = |node: i32| u32::try_from(node) == Ok(request.to);
+    let wanted: Vec<u64> = match &before {
+        Ok(nodes) => {
+            let all = batch.iter().zip(nodes);
+            let wanted = all.filter(|(_, node)| **node >= 0 && !is_there(**node));
+            wanted.map(|(address, _)| *address).collect()
+        }
+        Err(_) => Vec::new(),
+    };
+    let outcome = match wanted.is_empty() {
+        true => Ok(Vec::new()),
+        false => move_pages(pid, &wanted, request.to),
+    };
+    let told = |address: u64| {
+        let told = outcome.as_ref().ok()?;
+        told.get(wanted.binary_search(&address).ok()?).copied()
+    };
+    let after = nodes_of(pid, batch);
+    let gone = vec![UNTOLD; batch.len()];
+    let (before, after) = (
+        before.as_ref().unwrap_or(&gone),
+        after.as_ref().unwrap_or(&gone),
+    );
+    for ((address, before), after) in batch.iter().zip(before).zip(after) {
+        let unmoved = match (before, after) {
+            (before, _) if is_there(*before) => Unmoved::There,
+            (before, after) if *before < 0 || *after < 0 => Unmoved::Gone,
+            (_, after) if is_there(*after) => {
+                report.moved.push(true);
+                continue;
+            }
+            _ => why(&outcome, told(*address)),
+        };
+        report.moved.push(false);
+        *report.stayed.entry(unmoved).or_default() += 1;
+    }
+}
+
+/// Why pages stayed that are in memory still.
+fn why(outcome: &io::Result<Vec<i32>>, told: Option<i32>) -> Unmoved {
+    match outcome.as_ref().map_err(Errno::from_io_error) {
+        Ok(_) => match told.map(|told| Errno::from_raw_os_error(-told)) {
+            Some(Errno::ACCESS) => Unmoved::Shared,
+            Some(Errno::NOMEM) => Unmoved::Full,
+            _ => Unmoved::Busy,
+        },
+        Err(Some(Errno::ACCESS | Errno::PERM)) => Unmoved::Forbidden,
+        Err(Some(Errno::NOMEM | Errno::NODEV)) => Unmoved::Full,
+        Err(Some(Errno::SRCH)) => Unmoved::Gone,
+        Err(_) => Unmoved::Busy,
+    }
+}

@@ -1,0 +1,301 @@
+//! On which memory node each page is, how steadily it is used, and what was moved of late.
+//!
+//! ```text
+//!   placed             which node, as the walk found it; after `told`, for the same entries
+//!   migrated           pages went up or down by our hand
+//!   Query::on          only pages on these nodes, used or moved like this
+//!   count_on           pages by age on these nodes
+//! ```
+//!
+//! A page that several walks in a row found accessed is used more steadily than one that the last walk alone found. A
+//! page that went up and down within [`Ledger::MOVES_KEPT`] is restless: it would go to and fro for ever.
+//!
+//! **Memory**: 712 bytes more for each page table, where nodes are told.
+//!
+//! **Owns** nodes, streaks and what was moved. **Does not own** ages (`table`), what is fast (`crate::tiering`), nor moving.
+//!
+//! **Invariants**
+//! - I1: a page that is not in memory has no streak and was not moved.
+//! - I2: a page whose node was never told is on none, and fits no query that asks for nodes.
+
+use super::places::masks;
+use super::table::{self, Bits, NrPages, Stamp, Table};
+use super::{Counted, Ledger, Run};
+use crate::ids::{NodeId, NodeSet, SpaceNo};
+use std::time::Duration;
+
+/// Bits of a node's number.
+pub const NODE_BITS: usize = 4;
+/// Stands for a node that is not known.
+const UNKNOWN: usize = (1 << NODE_BITS) - 1;
+/// Bits of a streak.
+const STREAK_BITS: usize = 3;
+/// Walks in a row that are told apart.
+pub const STREAK_MAX: u8 = (1 << STREAK_BITS) - 1;
+
+const NONE: Bits = [0; table::NR_ENTRIES / 64];
+
+/// What is wanted of pages beside their age.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct On {
+    /// They are on one of these nodes.
+    pub nodes: NodeSet,
+    /// So many walks in a row found them accessed, the last one included; 0: it does not matter. At most [`STREAK_MAX`].
+    pub streak_min: u8,
+    /// Which of those that were moved of late.
+    pub moved: Moved,
+    /// They are to go to another node: what stands as [`super::Standing::Bound`] is left out.
+    pub is_move: bool,
+}
+
+/// What was moved of late may be left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moved {
+    /// Not left out.
+    Any,
+    /// What went up of late is left out.
+    NotUp,
+    /// What went up and down of late is left out.
+    NotBoth,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(super) struct OnNodes {
+    /// Bit by bit the number of the node.
+    node: [Bits; NODE_BITS],
+    /// Bit by bit how many walks in a row found the page accessed.
+    streak: [Bits; STREAK_BITS],
+    /// Went up, and went down: since moves were last forgotten, and before that.
+    up: [Bits; 2],
+    down: [Bits; 2],
+    /// Number of the ledger's walk that last told of it.
+    walk: u64,
+}
+
+/// What [`Ledger::migrated`] found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MovedPages {
+    /// Pages that were known to be in memory.
+    pub nr_pages: NrPages,
+    /// Of these, those that had gone the other way of late.
+    pub nr_back_pages: u64,
+}
+
+fn either(pair: &[Bits; 2]) -> Bits {
+    std::array::from_fn(|word| pair[0][word] | pair[1][word])
+}
+
+/// Pages whose number, bit by bit in `planes`, is this one.
+fn of_number(planes: &[Bits], number: usize) -> Bits {
+    std::array::from_fn(|word| {
+        let bits = planes.iter().enumerate();
+        bits.fold(u64::MAX, |found, (bit, plane)| {
+            found
+                & match number >> bit & 1 {
+                    0 => !plane[word],
+                    _ => plane[word],
+                }
+        })
+    })
+}
+
+impl OnNodes {
+    fn new() -> Box<OnNodes> {
+        Box::new(OnNodes {
+            node: [[u64::MAX; 8]; NODE_BITS],
+            streak: [NONE; STREAK_BITS],
+            up: [NONE; 2],
+            down: [NONE; 2],
+            walk: 0,
+        })
+    }
+
+    fn at(&self, node: usize) -> Bits {
+        of_number(&self.node, node)
+    }
+
+    fn on(&self, nodes: NodeSet) -> Bits {
+        let wanted = (0..UNKNOWN).filter(|node| nodes.contains(NodeId(*node as u8)));
+        wanted.fold(NONE, |mut on, node| {
+            table::insert_all(&mut on, &self.at(node));
+            on
+        })
+    }
+
+    fn at_least(&self, streak: u8) -> Bits {
+        let streaks = usize::from(streak)..=usize::from(STREAK_MAX);
+        streaks.fold(NONE, |mut all, streak| {
+            table::insert_all(&mut all, &of_number(&self.streak, streak));
+            all
+        })
+    }
+
+    fn restless(&self) -> Bits {
+        table::and(&either(&self.up), &either(&self.down))
+    }
+
+    fn fitting(&self, on: &On) -> Bits {
+        let fit = table::and(&self.on(on.nodes), &self.at_least(on.streak_min));
+        match on.moved {
+            Moved::Any => fit,
+            Moved::NotUp => table::without(&fit, &either(&self.up)),
+            Moved::NotBoth => table::without(&fit, &self.restless()),
+        }
+    }
+
+    /// Pages that are not in memory any more lose what was known of them.
+    fn forget(&mut self, gone: &Bits) {
+        let moves = self.up.iter_mut().chain(&mut self.down);
+        for plane in self.streak.iter_mut().chain(moves) {
+            *plane = table::without(plane, gone);
+        }
+    }
+
+    fn walked(&mut self, mask: &Bits, accessed: &Bits, walk: u64) {
+        // A walk that told nothing of it found nothing accessed.
+        if self.walk + 1 < walk {
+            self.streak = [NONE; STREAK_BITS];
+        }
+        self.walk = walk;
+        let longest = of_number(&self.streak, usize::from(STREAK_MAX));
+        for word in 0..mask.len() {
+            let hit = accessed[word] & mask[word];
+            let missed = mask[word] & !hit;
+            let mut carry = hit & !longest[word];
+            for plane in &mut self.streak {
+                let was = plane[word];
+                plane[word] = (was ^ carry) & !missed;
+                carry &= was;
+            }
+        }
+    }
+}
+
+impl Table {
+    /// Pages that are on these nodes, used and moved as is wanted.
+    pub(super) fn fitting(&self, on: &On) -> Bits {
+        self.nodes.as_ref().map_or(NONE, |nodes| nodes.fitting(on))
+    }
+
+    pub(super) fn nodes_bytes(&self) -> usize {
+        self.nodes.as_ref().map_or(0, |nodes| size_of_val(&**nodes))
+    }
+
+    /// What is not in memory has neither a streak nor moves.
+    pub(super) fn forget_moves(&mut self) {
+        let present = self.present;
+        if let Some(nodes) = &mut self.nodes {
+            nodes.forget(&std::array::from_fn(|word| !present[word]));
+        }
+    }
+
+    pub(super) fn validate_nodes(&self) -> Result<(), String> {
+        let Some(nodes) = &self.nodes else {
+            return Ok(());
+        };
+        let known = nodes.streak.iter().chain(&nodes.up).chain(&nodes.down);
+        let known = known.fold(NONE, |mut all, plane| {
+            table::insert_all(&mut all, plane);
+            all
+        });
+        match table::is_empty(&table::without(&known, &self.present)) {
+            true => Ok(()),
+            false => Err("a page that is not in memory is used or was moved".to_owned()),
+        }
+    }
+}
+
+impl Ledger {
+    /// Moves are remembered for at least so long, if [`Ledger::forget_moves`] is called as often.
+    pub const MOVES_KEPT: Duration = Duration::from_secs(600);
+
+    /// On which nodes a walk found pages of a table; to be called after [`Ledger::told`] of the same entries. `node`: bit by
+    /// bit the number of the node, all bits set where it is not known.
+    pub fn placed(&mut self, space: SpaceNo, table_no: u64, mask: &Bits, node: &[Bits; NODE_BITS]) {
+        let accessed = Stamp::accessed(self.walks.current());
+        let walk = self.nr_walks;
+        let space = self.spaces.get_mut(&space);
+        let Some(table) = space.and_then(|space| space.tables.get_mut(&table_no)) else {
+            return;
+        };
+        let mut now_accessed = NONE;
+        let stamps = table.stamps();
+        table::ones(&table::and(&table.present, mask), |index| {
+            if stamps[index] == accessed {
+                now_accessed[index / 64] |= 1 << (index % 64);
+            }
+        });
+        table.forget_moves();
+        let present = table::and(&table.present, mask);
+        let nodes = table.nodes.get_or_insert_with(OnNodes::new);
+        for (plane, told) in nodes.node.iter_mut().zip(node) {
+            for word in 0..plane.len() {
+                plane[word] = plane[word] & !mask[word] | told[word] & mask[word];
+            }
+        }
+        nodes.walked(&present, &now_accessed, walk);
+    }
+
+    /// Pages of these runs are on this node now, by our hand; `is_up`: it is faster than the one they were on.
+    pub fn migrated(&mut self, runs: &[Run], to: NodeId, is_up: bool) -> MovedPages {
+        let mut sum = MovedPages::default();
+        for run in runs {
+            let Some(space) = self.spaces.get_mut(&run.space) else {
+                continue;
+            };
+            for (table_no, mask) in masks(run.first_page, run.first_page + run.nr_pages) {
+                let Some(table) = space.tables.get_mut(&table_no) else {
+                    continue;
+                };
+                let pages = table::and(&mask, &table.present);
+                let Some(nodes) = table.nodes.as_mut() else {
+                    continue;
+                };
+                sum.nr_pages += table::by_kind(&pages, &table.anon);
+                let (way, other) = match is_up {
+                    true => (&mut nodes.up, &nodes.down),
+                    false => (&mut nodes.down, &nodes.up),
+                };
+                let back = table::by_kind(&table::and(&pages, &either(other)), &table.anon);
+                sum.nr_back_pages += back.total();
+                table::insert_all(&mut way[0], &pages);
+                for (bit, plane) in nodes.node.iter_mut().enumerate() {
+                    match to.0 >> bit & 1 {
+                        0 => *plane = table::without(plane, &pages),
+                        _ => table::insert_all(plane, &pages),
+                    }
+                }
+            }
+        }
+        sum
+    }
+
+    /// What was moved before this was last called is forgotten.
+    pub fn forget_moves(&mut self) {
+        for space in self.spaces.values_mut() {
+            let tables = space.tables.values_mut();
+            for nodes in tables.filter_map(|table| table.nodes.as_mut()) {
+                for moves in [&mut nodes.up, &mut nodes.down] {
+                    *moves = [NONE, moves[0]];
+                }
+            }
+        }
+    }
+
+    /// [`Ledger::count`] of what is on these nodes. What was taken is on none.
+    pub fn count_on(
+        &self,
+        nodes: NodeSet,
+        nr_parts: usize,
+        part_of: impl FnMut(SpaceNo, usize) -> Option<usize>,
+    ) -> Counted {
+        let on = On {
+            nodes,
+            streak_min: 0,
+            moved: Moved::Any,
+            is_move: false,
+        };
+        self.count_where(nr_parts, part_of, Some(&on))
+    }
+}

@@ -52,6 +52,11 @@ pub struct NodeNow {
 }
 
 impl NodeNow {
+    /// What may come up to it.
+    pub fn promotion_room_pages(&self) -> u64 {
+        self.room_pages.saturating_sub(self.reserve_pages())
+    }
+
     fn reserve_pages(&self) -> u64 {
         (self.nr_pages as f64 * RESERVE_SHARE) as u64
     }
@@ -113,7 +118,12 @@ impl Tiers {
         lowest.collect()
     }
 
-    /// What comes up may use this much of the rate now, pages.
+    /// What may come up within so long, pages.
+    pub fn pages_within(&self, time: Duration) -> u64 {
+        self.rate.pages_within(time)
+    }
+
+    /// How much may come up now.
     pub fn rate(&mut self) -> &mut UpRate {
         &mut self.rate
     }
@@ -277,9 +287,9 @@ impl Tiers {
             };
             nr_candidates += picker.candidates(&query).nr_fitting_pages;
             // The node with most room.
-            tops.sort_by_key(|of| of.room_pages.saturating_sub(of.reserve_pages()));
+            tops.sort_by_key(NodeNow::promotion_room_pages);
             let Some(to) = tops.last_mut() else { break };
-            let room = to.room_pages.saturating_sub(to.reserve_pages());
+            let room = to.promotion_room_pages();
             query.nr_pages_max = left.min(room);
             let pages = picker.candidates(&query);
             if pages.nr_pages == 0 {

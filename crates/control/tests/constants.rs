@@ -32,6 +32,10 @@ hazard.rs 60.0: a hazard is of a minute
 hazard.rs 600: any time far above a minute would do
 hold_up.rs CALL_GOAL_NS: the promise that no program is held up for longer
 hold_up.rs CLEARING_SHARE: the promise that programs are held up for no larger share
+tiers.rs RESERVE_SHARE: what programs ask for in a second; no run has tiers
+tiers.rs STREAK_MIN: two walks tell what is used from what is passed through
+tiers.rs MANY_SHARE: the kernel's own bound
+tiers.rs FEW_SHARE: the kernel's own bound
 quiet.rs CPU_SHARE_MAX: what a heartbeat takes at most; it says when a guard parks, and no run has it
 quiet.rs USED_SHARE_MAX: what a timer touches at most; no run has it
 last_resort.rs 2: twice what is to be free, so that what goes on does not make the host short at once

@@ -106,6 +106,7 @@ struct facts {
 	u64 is_sampled; /* whether it is one of those of which it was reset */
 	u64 may_reset;  /* whether its kind and its group allow that */
 	u64 is_to_reset; /* whether it is to be reset in this census */
+	u64 page;       /* its number */
 };
 
 static __always_inline void add(struct census_sums *sums, const struct facts *f)
@@ -401,6 +402,7 @@ __noinline int look_at_page(u32 index)
 	if (group & MEMCG_DATA_FLAGS)
 		group = 0;
 	f.flags = flags;
+	f.page = run.chunk + k;
 	f.is_watched = 0;
 	f.is_candidate = 0;
 	f.is_sampled = 0;

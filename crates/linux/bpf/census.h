@@ -119,7 +119,12 @@ struct census_record {
 	u64 inode;
 	u64 device;
 	u64 generation;
+	u64 placed; /* number of its first page; above that, see below */
 };
+
+#define PLACED_ACTIVE (1ULL << 48)     /* the kernel's flags */
+#define PLACED_WORKINGSET (1ULL << 49)
+#define PLACED_GENERATION_SHIFT 50      /* MGLRU: 1 to 4, the number modulo 4 and one; 0: on none, or not known */
 
 /* Page cache that has come to memory. */
 struct census_arrival {
@@ -161,7 +166,7 @@ struct census_name_call {
 
 _Static_assert(sizeof(struct census_sums) == 32 * 8, "as in bpf_census.rs");
 _Static_assert(sizeof(struct census_call) == 47 * 8, "as in bpf_census.rs");
-_Static_assert(sizeof(struct census_record) == 8 * 8, "as in bpf_census.rs");
+_Static_assert(sizeof(struct census_record) == 9 * 8, "as in bpf_census.rs");
 _Static_assert(sizeof(struct census_arrival) == 6 * 8, "as in bpf_arrivals.rs");
 _Static_assert(sizeof(struct census_group) == 33 * 8, "as in bpf_census.rs");
 _Static_assert(sizeof(struct census_file) == 38 * 8, "as in bpf_census.rs");

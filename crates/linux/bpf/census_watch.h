@@ -245,6 +245,10 @@ __noinline int tell(u64 mapping, u64 group, u64 index, const struct facts *f)
 	record->is_busy = is_busy != 0;
 	record->is_referenced = IS_SET(f->flags, PG_referenced);
 	record->is_mapped = f->nr_mapped || run.is_partly_mapped;
+	record->placed = f->page | IS_SET(f->flags, PG_active) * PLACED_ACTIVE |
+			 IS_SET(f->flags, PG_workingset) * PLACED_WORKINGSET;
+	if (run.c.gen_shift)
+		record->placed |= (f->flags >> (run.c.gen_shift & 63) & GENERATION_MASK) << PLACED_GENERATION_SHIFT;
 	if (f->is_to_reset) {
 		struct inode *inode = BPF_CORE_READ((struct address_space *)mapping, host);
 

@@ -15,6 +15,7 @@ int list_vmas(struct bpf_iter__task_vma *ctx)
 {
 	struct vm_area_struct *vma = ctx->vma;
 	struct vma_record record;
+	struct task_struct *task = ctx->task;
 	struct mempolicy *policy;
 
 	if (!vma)
@@ -26,8 +27,8 @@ int list_vmas(struct bpf_iter__task_vma *ctx)
 	policy = 0;
 	if (bpf_core_field_exists(vma->vm_policy))
 		policy = BPF_CORE_READ(vma, vm_policy);
-	if (!policy && bpf_core_field_exists(ctx->task->mempolicy))
-		policy = BPF_CORE_READ(ctx->task, mempolicy);
+	if (!policy && task && bpf_core_field_exists(task->mempolicy))
+		policy = BPF_CORE_READ(task, mempolicy);
 	if (policy && BPF_CORE_READ(policy, mode) != MPOL_LOCAL_MODE)
 		record.flags |= VMA_BOUND;
 	bpf_seq_write(ctx->meta->seq, &record, sizeof(record));

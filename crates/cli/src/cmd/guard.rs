@@ -7,6 +7,7 @@ mod aside;
 mod history;
 mod rules_file;
 mod service;
+mod table;
 mod values;
 
 use std::io::{IsTerminal, stdout};
@@ -21,14 +22,13 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand, ValueEnum};
 use signal_hook::consts::SIGHUP;
 use strata_host::managed::{
-    GroupStatus, Hand, House, Managed, ManagedConfig, NodeStatus, Promised, Rule, Rules, Status,
-    SwapWriteBound, TierRules, TierStatus,
+    Hand, House, Managed, ManagedConfig, Promised, Rule, Rules, Status, SwapWriteBound, TierRules,
+    demand_demotion,
 };
 use strata_host::news::News;
 use strata_host::observe::{Attention, Turn, Who, attend};
 use strata_host::park::{self, Parker};
 use strata_host::remote::MetricsConfig;
-use strata_linux::addr::PAGE_BYTES;
 use strata_linux::swap::SwapSpec;
 use strata_linux::units::Bytes;
 
@@ -36,12 +36,13 @@ use crate::cli::{
     AccessArg, Format, loopback_arg, parse_duration_ms, parse_percent, refuse_option,
 };
 use crate::cmd::report_file;
-use crate::cmd::run::swap_arg;
+use crate::cmd::run::{size_arg, swap_arg};
 use crate::failure::UsageError;
 use crate::print;
 use aside::{Read, Rereading, Stdout};
 use rules_file::RulesFile;
 use service::Service;
+use table::table;
 use values::{promised_arg, swap_writes_arg};
 
 /// Shorter ages say more of walks than of programs.
@@ -50,8 +51,6 @@ const MIN_AGE_MS: u64 = 5_000;
 const CPU_SHARE: f64 = 0.02;
 /// Time between two looks at what the pageout thread has done.
 const TICK: Duration = Duration::from_secs(1);
-/// Groups with less than this in memory and away are told as one line.
-const ROW_BYTES_MIN: u64 = 1 << 20;
 /// Troubles that are told one by one; processes that end in the middle are normal.
 const TOLD_MAX: usize = 3;
 /// What a terminal does before a table replaces the one before: cursor to the top, clear.
@@ -214,6 +213,12 @@ enum GuardVerb {
         #[arg(long, value_enum, default_value = "text")]
         format: Format,
     },
+    /// Has the guard that runs with --tiers move so much to slower memory, the oldest first
+    Demote {
+        /// How much, for example 1G
+        #[arg(value_name = "SIZE", value_parser = size_arg, allow_hyphen_values = true)]
+        bytes: u64,
+    },
     /// Shows what guards have given back, what of it came back and what it cost, by minute or hour
     History(history::HistoryArgs),
 }
@@ -232,10 +237,24 @@ fn status(format: Format) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+fn demote(bytes: u64) -> anyhow::Result<ExitCode> {
+    let is_asked = demand_demotion(bytes).context("the guard can't be asked")?;
+    anyhow::ensure!(
+        is_asked,
+        "no guard with --tiers runs that has slower memory to move pages to"
+    );
+    print::note(&format!(
+        "{} go down after the next walk; strata guard status shows it",
+        Bytes(bytes)
+    ));
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Watches, takes and tells.
 pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
     match &args.verb {
         Some(GuardVerb::Status { format }) => return status(*format),
+        Some(GuardVerb::Demote { bytes }) => return demote(*bytes),
         Some(GuardVerb::History(args)) => return history::show(args),
         None => {}
     }
@@ -338,7 +357,13 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
                     tracing::debug!("{trouble}");
                 }
                 let status = managed.status();
-                house.iter().for_each(|house| house.leave(&status));
+                if let Some(house) = &house {
+                    house.leave(&status);
+                    match house.demotion_asked_bytes() {
+                        0 => {}
+                        bytes => managed.demote(observer, bytes),
+                    }
+                }
                 service.walked(&status);
                 history.look(&status);
                 can_tell = tell(&out, &status, args.format);
@@ -470,144 +495,6 @@ fn tell(out: &Stdout, status: &Status, format: Format) -> bool {
             out.say(format!("{CLEAR}{}", table(status, print::columns())))
         }
         Format::Text => true,
-    }
-}
-
-/// What is on each memory node, and what moved.
-fn nodes_text(status: &Status, tiers: &TierStatus) -> String {
-    let node = |of: &NodeStatus| {
-        let speed = if of.is_upper { "fast" } else { "slow" };
-        let (held, free, total) = (
-            Bytes(of.resident_bytes),
-            Bytes(of.free_bytes),
-            Bytes(of.total_bytes),
-        );
-        format!(
-            "node {} ({speed}): {held} of these groups, {free} free of {total}",
-            of.node
-        )
-    };
-    let nodes: Vec<String> = status.nodes.iter().map(node).collect();
-    let pages = |nr_pages: u64| Bytes(nr_pages * PAGE_BYTES);
-    let by = tiers.promoted_by_kernel.as_ref();
-    let by = by.map_or_else(String::new, |by| format!(" (left to the kernel: {by})"));
-    format!(
-        "{}; {} went down, {} came up{by}\n",
-        nodes.join(", "),
-        pages(tiers.pgdemote_proactive),
-        pages(tiers.pgpromote_success),
-    )
-}
-
-/// For people; lines are cut at so many columns.
-fn table(status: &Status, columns: Option<usize>) -> String {
-    let seconds = |ms: u64| Duration::from_secs(ms.div_ceil(1000));
-    let (min_age, watched) = (seconds(status.min_age_ms), seconds(status.watched_ms));
-    let mut text = match status.is_acting {
-        true => format!(
-            "given back {} net: {} are away, for {} of swap and ages\n",
-            Bytes(status.given_back_bytes),
-            Bytes(status.away_bytes),
-            Bytes(status.price_bytes),
-        ),
-        false => format!(
-            "could be given back: {}; nothing is taken without --promise\n",
-            Bytes(
-                status
-                    .groups
-                    .iter()
-                    .map(|group| group.could_give_bytes)
-                    .sum()
-            ),
-        ),
-    };
-    if watched < min_age {
-        text.push_str(&format!(
-            "watched for {watched:?} so far: nothing can be known to be idle for {min_age:?}\n"
-        ));
-    }
-    if let Some(tiers) = &status.tiers {
-        text.push_str(&nodes_text(status, tiers));
-    }
-    let sum = |of: fn(&GroupStatus) -> u64| Bytes(status.groups.iter().map(of).sum());
-    if status
-        .groups
-        .iter()
-        .any(|group| group.cache_bytes.is_some())
-    {
-        text.push_str(&format!(
-            "page cache that no process maps: {}, {} of it idle; {} dropped so far\n",
-            sum(|group| group.cache_bytes.unwrap_or(0)),
-            sum(|group| group.idle_cache_bytes.unwrap_or(0)),
-            Bytes(status.dropped_cache_bytes),
-        ));
-    }
-    let line = |cells: [String; 9], who: &str| {
-        let [
-            resident,
-            used,
-            could,
-            away,
-            back,
-            allowed,
-            promise,
-            age,
-            why,
-        ] = cells;
-        format!(
-            "{resident:>10}  {used:>10}  {could:>10}  {away:>10}  {back:>10}  {allowed:>10}  {promise:>11}  {age:>6}  {why:<18}  {who}"
-        )
-    };
-    let heads = [
-        "resident",
-        "used",
-        "could give",
-        "away",
-        "back/min",
-        "may/min",
-        "promise",
-        "idle at",
-        "why not more",
-    ];
-    text.push('\n');
-    text.push_str(&print::cut(
-        &line(heads.map(str::to_owned), "group"),
-        columns,
-    ));
-    text.push('\n');
-    let is_told = |group: &&GroupStatus| group.resident_bytes + group.away_bytes >= ROW_BYTES_MIN;
-    for group in status.groups.iter().filter(is_told) {
-        let bytes = |bytes: u64| Bytes(bytes).to_string();
-        let age = format!("{:?}", seconds(group.age_anon_ms));
-        let cells = [
-            bytes(group.resident_bytes),
-            bytes(group.used_lately_bytes),
-            bytes(group.could_give_bytes),
-            bytes(group.away_bytes),
-            bytes(group.came_back_per_min_bytes),
-            bytes(group.allowed_per_min_bytes),
-            group.promise.clone().unwrap_or_else(|| "-".to_owned()),
-            age,
-            why_not_more(group).to_owned(),
-        ];
-        let who = group.group.escape_default().to_string();
-        text.push_str(&print::cut(&line(cells, &who), columns));
-        text.push('\n');
-    }
-    let nr_small = status.groups.iter().filter(|group| !is_told(group)).count();
-    if nr_small > 0 {
-        let limit = Bytes(ROW_BYTES_MIN);
-        text.push_str(&format!("{nr_small} more with less than {limit} each\n"));
-    }
-    text
-}
-
-/// Why a group gives no more, in a few words.
-fn why_not_more(group: &GroupStatus) -> &'static str {
-    match group.why_not_more {
-        _ if group.is_frozen => "frozen",
-        None => "-",
-        Some(why) => why.words(),
     }
 }
 

@@ -25,6 +25,18 @@ fn doctor_names_what_run_needs_and_says_whether_it_can_work() {
 }
 
 #[test]
+fn where_page_tables_are_read_by_bpf_mappings_are_listed_by_bpf_too() {
+    needs!("cap_bpf");
+    let answer = doctor();
+    let checks = answer["checks"].as_array().expect("checks");
+    let mut of_walk = checks.iter().filter(|check| check["name"] == "page_walk");
+    let found = of_walk.next().expect("a check of the walk");
+    // Else each walk reads smaps, and no memory policy is seen.
+    let told = found["found"].as_str().expect("text");
+    assert!(told.contains("mappings by bpf"), "{found:#}");
+}
+
+#[test]
 fn the_table_and_the_json_tell_the_same() {
     let table = Strata::new(["doctor"]).finish().stdout;
     let told: BTreeSet<&str> = table.lines().flat_map(str::split_whitespace).collect();

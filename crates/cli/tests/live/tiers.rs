@@ -4,19 +4,24 @@ use crate::support;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 
 use serde_json::Value;
+use strata_linux::access::census::{Census, Kind, Question};
 use strata_linux::addr::{AddrRange, PAGE_BYTES};
 use strata_linux::nodes::Nodes;
 use strata_linux::process::Process;
 use strata_linux::swap::swap_areas;
 use support::leaks::Guard;
 use support::live::{Live, TestGroup};
-use support::programs::Touch;
+use support::programs::{Touch, program};
+use support::residency::{forget, in_group, write_file};
 use support::strata::Strata;
 
 use super::guard::{MIB, bytes, end, guard, of, wait_for};
 
+/// Size of each file.
+const FILE_MIB: u64 = 16;
 /// Pages of a half of the program.
 const HALF: u64 = 8192;
 
@@ -179,6 +184,97 @@ fn a_node_that_a_cpuset_forbids_is_never_used() {
     assert_eq!(told(&refused, &halves.name(), slow), 0, "{refused:#}");
     end(live);
     halves.end();
+}
+
+/// Page cache of a group on each node, bytes by the kernel's number.
+fn cache_on_nodes(group: &TestGroup) -> BTreeMap<u32, u64> {
+    let id = fs::metadata(&group.path).expect("a directory").ino();
+    let mut census = Census::open().expect("a census");
+    let taken = census.take(&Question::default()).expect("taken");
+    let of_group = taken
+        .groups
+        .iter()
+        .filter(|part| part.group_id == id && part.kind == Kind::File);
+    let mut found = BTreeMap::new();
+    for part in of_group {
+        *found.entry(part.node.expect("known")).or_default() += part.sums.bytes;
+    }
+    found
+}
+
+#[test]
+fn a_file_that_is_read_again_and_again_comes_up_at_the_rate_and_one_that_was_read_once_stays() {
+    needs!("cap_bpf", "memory_cgroup");
+    let nodes = two_nodes!();
+    let directory = open_disk!();
+    let _guard = Guard::new();
+    let (fast, slow) = kernel_ids(&nodes);
+    let group = TestGroup::new("guard-cache-nodes");
+    let (often, once) = (
+        directory.path().join("often"),
+        directory.path().join("once"),
+    );
+    let mut readers = [&often, &once].map(|path| {
+        write_file(&group, path, FILE_MIB);
+        forget(path);
+        let mut reader = Touch::start_behind(&mut in_group(&group, program("reader")), [path]);
+        reader.ask(&format!("node {slow}"));
+        reader.ask(&format!("read 0 {}", FILE_MIB * 256));
+        reader
+    });
+    let before = [&often, &once].map(|path| fs::read(path).expect("readable"));
+    let on = |node| cache_on_nodes(&group).get(&node).copied().unwrap_or(0);
+    assert!(on(slow) >= 2 * FILE_MIB * MIB, "both were read in there");
+    let name = format!(
+        "/{}",
+        group
+            .path
+            .file_name()
+            .expect("a name")
+            .to_str()
+            .expect("text")
+    );
+    let directory = tempfile::tempdir().expect("a directory");
+    let rules = directory.path().join("guard.toml");
+    let text = format!(
+        "[tiers]\npromote = '4M/s'\n[[rule]]\ncgroup = '{name}'\npromise = 'none'\nmin_age = '5s'\ntiers = true\n"
+    );
+    fs::write(&rules, text).expect("rules");
+    let strata = Strata::new([
+        "guard",
+        "--format",
+        "json",
+        "--cpu",
+        "50%",
+        "--history",
+        "none",
+        "--config",
+    ]);
+    let live = Live::start(&strata.arg(rules.as_os_str()));
+    let promoted = |status: &Value| bytes(&status["tiers"], "nr_promoted_unmapped_pages");
+    let (mut told, mut at_ms) = (0, 0);
+    let last = wait_for(&live, "the file to come up", |status| {
+        readers[0].ask(&format!("read 0 {}", FILE_MIB * 256));
+        let (now, now_ms) = (promoted(status), bytes(status, "watched_ms"));
+        // A second more than has passed, as what is told may be older than the time of the walk.
+        let allowed = (now_ms - at_ms + 2000) * 1024 / 1000;
+        assert!(
+            now - told <= allowed,
+            "{} pages, {allowed} allowed",
+            now - told
+        );
+        (told, at_ms) = (now, now_ms);
+        now >= FILE_MIB * 256 * 95 / 100
+    });
+    assert!(promoted(&last) <= FILE_MIB * 256 + 64, "{last:#}");
+    assert!(on(fast) >= (FILE_MIB - 1) * MIB, "the file that is read");
+    assert!(
+        on(slow) >= (FILE_MIB - 1) * MIB,
+        "the file that was read once"
+    );
+    end(live);
+    let after = [&often, &once].map(|path| fs::read(path).expect("readable"));
+    assert!(before == after, "files are as they were");
 }
 
 #[test]

@@ -4,9 +4,11 @@ use rustix::fs::Access;
 
 use super::{Check, Machine};
 use strata_linux::cgroup::{self, CgroupError, Version};
+use strata_linux::nodes::{MemoryNode, NodeRoom, Nodes};
 use strata_linux::rights;
 use strata_linux::swap::{free_swap_bytes, total_swap_bytes};
 use strata_linux::units::Bytes;
+use strata_lru::NodeId;
 
 const PAGEOUT_ONLY: &str = "without, --no-cgroup holds a budget by page-out alone";
 
@@ -19,6 +21,7 @@ pub(super) fn checks(machine: &Machine) -> Vec<Check> {
         mglru(machine),
         transparent_huge_pages(machine),
         ksm(machine),
+        memory_nodes(),
     ]
 }
 
@@ -52,6 +55,29 @@ fn memory_cgroup() -> Check {
             check.limited(format!("{found}, not writable ({error})"), remedy)
         }
     }
+}
+
+/// Which memory there is, and how fast.
+fn memory_nodes() -> Check {
+    let check = Check::named("memory_nodes", "told only: where --tiers moves pages");
+    let nodes = match Nodes::read() {
+        Ok(nodes) => nodes,
+        Err(error) => return check.ok(error.to_string()),
+    };
+    let rooms = nodes.rooms().unwrap_or_default();
+    let tell = |((at, node), room): ((usize, &MemoryNode), &NodeRoom)| {
+        let speed = match nodes.is_upper(NodeId(at as u8)) {
+            true => "fast",
+            false => "slow",
+        };
+        format!("{} ({speed}, {})", node.kernel_id, Bytes(room.total_bytes))
+    };
+    let all = nodes.nodes().iter().enumerate().zip(&rooms);
+    let told: Vec<String> = all.map(tell).collect();
+    check.ok(match nodes.has_tiers() {
+        true => told.join(", "),
+        false => format!("all equally fast: {}", told.join(", ")),
+    })
 }
 
 fn mounted() -> Result<(Version, std::path::PathBuf), CgroupError> {

@@ -33,13 +33,21 @@ impl Managed {
             self.cache_done(&mut caches, at, done);
         }
         let groups = self.groups.values().filter_map(Group::kernel_id);
-        caches.look(at, groups.collect());
+        let groups: Vec<u64> = groups.collect();
+        caches.look(at, groups, || self.to_promote());
         self.caches = Some(caches);
     }
 
     fn cache_done(&mut self, caches: &mut Caches, at: Duration, done: GroupsCacheDone) {
         match done {
-            GroupsCacheDone::Census(found, cpu_ns) => {
+            GroupsCacheDone::Census {
+                found,
+                to_promote,
+                cpu_ns,
+            } => {
+                if let Some(moves) = &mut self.moves {
+                    moves.wait_for_cache(to_promote);
+                }
                 let (min_age, share) = (self.rules.min_age(), self.processor_share());
                 caches.looked(at, found.as_deref().ok(), cpu_ns, min_age, share);
                 match found {

@@ -10,7 +10,9 @@
 
 use super::group::Group;
 use std::time::Duration;
-use strata_linux::actuator::{GroupCache, GroupsCacheDone, GroupsCacheRequest, GroupsCacheThread};
+use strata_linux::actuator::{
+    GroupCache, GroupsCacheDone, GroupsCacheRequest, GroupsCacheThread, Promote,
+};
 use strata_linux::addr::PAGE_BYTES;
 
 /// Censuses within the least age: what is told to be idle for so long is so to a half of it.
@@ -90,10 +92,17 @@ impl Caches {
     }
 
     /// Has a census taken of these groups, where one is due.
-    pub(super) fn look(&mut self, at: Duration, groups: Vec<u64>) {
+    /// `promote` says what of their page cache is to come up.
+    pub(super) fn look(
+        &mut self,
+        at: Duration,
+        groups: Vec<u64>,
+        promote: impl FnOnce() -> Option<Promote>,
+    ) {
         if at >= self.next && !groups.is_empty() && !self.thread.is_busy() {
+            let promote = promote();
             self.thread
-                .try_submit(GroupsCacheRequest::Census { groups });
+                .try_submit(GroupsCacheRequest::Census { groups, promote });
         }
     }
 

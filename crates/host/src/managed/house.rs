@@ -68,6 +68,11 @@ impl House {
         self.writer.jobs().status(status.clone());
     }
 
+    /// How much others have asked to be moved to slower memory since this was last called, bytes.
+    pub fn demotion_asked_bytes(&self) -> u64 {
+        self.writer.asked_bytes()
+    }
+
     /// Ends, and leaves the swap in use to the next guard. Returns it for people, if there is one.
     pub fn leave_swap(self) -> Option<String> {
         let told = self.told();

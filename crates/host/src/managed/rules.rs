@@ -9,14 +9,18 @@
 //! **Owns** rules and what they fit. **Does not own** how people write them (the command line), nor what follows.
 
 use super::promised::Promised;
-use super::tiers::TierRules;
 use super::writes::SwapWriteBound;
 use crate::observe::programs::Label;
 use crate::park::Keep;
 use glob::Pattern;
+use std::collections::BTreeSet;
 use std::time::Duration;
 use strata_control::last_resort::WhenShort;
 use strata_control::promise::{STALL_SHARE, walk_interval};
+use strata_lru::PromotionStrategy;
+
+/// What comes up a second where nothing is said: a sixteenth of what the slowest memory behind CXL can read.
+const PROMOTE_BYTES_PER_S: u64 = 64 << 20;
 
 /// A pattern that can't be understood.
 #[derive(Debug, thiserror::Error)]
@@ -157,6 +161,31 @@ impl FileBudget {
         let path = if text.contains('/') { text } else { &anywhere };
         let path = pattern(text, path, "/models/*.gguf")?;
         Ok(FileBudget { path, memory_bytes })
+    }
+}
+
+/// What rules say of memory nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TierRules {
+    /// Nodes with fast memory, by the kernel's numbers; `None`: as the kernel says.
+    pub upper: Option<BTreeSet<u32>>,
+    /// What may come up a second.
+    pub promote_bytes_per_s: u64,
+    /// Which page cache comes up that nobody maps.
+    pub page_cache: PromotionStrategy,
+    /// Used pages of programs come up even where the kernel does that itself.
+    pub beside_kernel: bool,
+}
+
+impl Default for TierRules {
+    fn default() -> TierRules {
+        TierRules {
+            upper: None,
+            promote_bytes_per_s: PROMOTE_BYTES_PER_S,
+            // What needs one of the two youngest generations hardly ever fits a page that is only read.
+            page_cache: PromotionStrategy::Refs,
+            beside_kernel: false,
+        }
     }
 }
 

@@ -4,7 +4,6 @@
 //!
 //! **Owns** the figures and their names, and that file. **Does not own** how they are shown.
 
-use super::tiers::{NodeStatus, TierStatus};
 use crate::keeper;
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,6 +18,36 @@ use strata_linux::swap;
 pub(super) const NAME: &str = "guard";
 /// The file below the session's directory.
 const FILE: &str = "status.json";
+
+/// The file in which others ask for pages to be moved down.
+const DEMAND: &str = "demote";
+
+/// Asks the guard that runs to move so much to slower memory, the oldest first; it does after its next walk. Returns whether one
+/// runs that moves pages.
+///
+/// # Errors
+/// The session's directory can't be written to, or the status not be read.
+pub fn demand_demotion(bytes: u64) -> io::Result<bool> {
+    let moves = Status::of_running()?.is_some_and(|status| status.tiers.is_some());
+    if moves {
+        demand_at(&run_dir().join(NAME), bytes)?;
+    }
+    Ok(moves)
+}
+
+pub(super) fn demand_at(directory: &Path, bytes: u64) -> io::Result<()> {
+    let new = directory.join(format!("{DEMAND}.new"));
+    fs::write(&new, bytes.to_string())?;
+    fs::rename(new, directory.join(DEMAND))
+}
+
+/// What was asked for, if anything was.
+pub(super) fn take_demand(directory: &Path) -> Option<u64> {
+    let path = directory.join(DEMAND);
+    let text = fs::read_to_string(&path).ok()?;
+    fs::remove_file(&path).ok()?;
+    text.trim().parse().ok()
+}
 
 /// What keeps a group from giving more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -123,6 +152,45 @@ pub struct GroupStatus {
     pub nodes: BTreeMap<u32, u64>,
     /// What keeps the group from giving more; `None`: there is no more.
     pub why_not_more: Option<WhyNotMore>,
+}
+
+/// A memory node as it stands. Sizes in bytes.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct NodeStatus {
+    /// The kernel's number.
+    pub node: u32,
+    /// Whether its memory is as fast as any that a processor is near to.
+    pub is_upper: bool,
+    /// All of it.
+    pub total_bytes: u64,
+    /// Free.
+    pub free_bytes: u64,
+    /// Of the groups that are looked after.
+    pub resident_bytes: u64,
+}
+
+/// What moved between nodes, pages; named as in the kernel's `vmstat` where it has them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct TierStatus {
+    /// Who else brings used pages up, so that the guard does not; `None`: nobody.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub promoted_by_kernel: Option<String>,
+    /// Asked to come up.
+    pub pgpromote_candidate: u64,
+    /// Came up.
+    pub pgpromote_success: u64,
+    /// Part of that: page cache that nobody maps.
+    pub nr_promoted_unmapped_pages: u64,
+    /// Went down.
+    pub pgdemote_proactive: u64,
+    /// Stayed although it was tried.
+    pub pgmigrate_fail: u64,
+    /// Those, by reason.
+    pub stayed: BTreeMap<String, u64>,
+    /// Moved, and had gone the other way within the ten minutes before.
+    pub nr_back_pages: u64,
+    /// Walks in a row that must find a page accessed before it comes up.
+    pub streak_min: u8,
 }
 
 /// A guard as it stands.

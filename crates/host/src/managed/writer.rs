@@ -1,4 +1,5 @@
-//! The thread that writes to a guard's session for its loop: the status, and which groups will have to go on.
+//! The thread that writes to a guard's session for its loop: the status, and which groups will have to go on. It reads there
+//! what others ask of the guard.
 //!
 //! **Owns** that thread. **Does not own** what is written (`status`, `keeper`), nor who is frozen (`resort`).
 //!
@@ -7,7 +8,7 @@
 //! - I2: what can't be taken up because the disk is slow is a status, which the next walk writes anew, a thaw to forget,
 //!   which does no harm when it is done twice, or a freeze, which does not happen then.
 
-use super::status::Status;
+use super::status::{self, Status};
 use std::io;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
@@ -61,6 +62,8 @@ impl ToWrite {
 pub(super) struct Writer {
     jobs: ToWrite,
     thread: JoinHandle<()>,
+    /// How much others have asked to be moved down, bytes.
+    asked: Receiver<u64>,
 }
 
 impl Writer {
@@ -70,12 +73,17 @@ impl Writer {
     /// There can be no thread.
     pub(super) fn start(journal: Journal, directory: PathBuf) -> io::Result<Writer> {
         let (jobs, received) = sync_channel(NR_WAITING_MAX);
+        let (ask, asked) = channel();
         let work = move || {
             for job in received {
                 match job {
                     Job::Status(status) => {
                         if let Err(error) = status.leave(&directory) {
                             tracing::debug!("the status is not left: {error}");
+                        }
+                        if let Some(bytes) = status::take_demand(&directory) {
+                            // Whoever has asked is not told; the status is.
+                            let _ended = ask.send(bytes);
                         }
                     }
                     // Whoever has asked may have ended.
@@ -89,7 +97,13 @@ impl Writer {
         Ok(Writer {
             jobs: ToWrite(jobs),
             thread: thread.spawn(work)?,
+            asked,
         })
+    }
+
+    /// How much others have asked to be moved down since this was last called, bytes.
+    pub(super) fn asked_bytes(&self) -> u64 {
+        self.asked.try_iter().sum()
     }
 
     /// For whoever has something to be written.
@@ -132,7 +146,27 @@ mod tests {
             jobs.status(status.clone());
         }
         let thread = thread::spawn(|| {});
-        Writer { jobs, thread }.end();
+        let (_, asked) = channel();
+        Writer {
+            jobs,
+            thread,
+            asked,
+        }
+        .end();
+    }
+
+    #[test]
+    fn what_others_ask_for_is_taken_once_and_garbage_is_not_taken() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path();
+        assert_eq!(status::take_demand(path), None);
+        status::demand_at(path, 5 << 20).expect("written");
+        status::demand_at(path, 7 << 20).expect("the last one counts");
+        assert_eq!(status::take_demand(path), Some(7 << 20));
+        assert_eq!(status::take_demand(path), None, "once");
+        std::fs::write(path.join("demote"), "x").expect("written");
+        assert_eq!(status::take_demand(path), None);
+        assert!(!path.join("demote").exists(), "and gone");
     }
 
     #[test]

@@ -358,7 +358,11 @@ impl AccessSource for BpfSource {
     }
 
     fn see_nodes(&mut self, ranges: &[(u64, u64, NodeId)]) -> bool {
-        let ranges = ranges.get(..NODE_RANGES_MAX).unwrap_or(ranges);
+        // Only this list tells which memory has a policy, and so stays on its node.
+        let ranges = match &self.vma_lister {
+            Some(_) => ranges.get(..NODE_RANGES_MAX).unwrap_or(ranges),
+            None => &[],
+        };
         for (index, (first, end, node)) in ranges.iter().enumerate() {
             let range = NodeRange {
                 first: *first,

@@ -3,6 +3,7 @@
 //! **Owns** how long what is known of places holds, and the second try through whoever has a file open. **Does not own** which
 //! pages go (`cache`, `groups_cache`), nor dropping (`page_cache`).
 
+use std::fs::File;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 use strata_control::page_cache::Tried;
 
 use crate::access::census::{Census, FileId, FileNames};
-use crate::page_cache::{Dropped, IdleFile, Left, Mounts, Ways, drop_of};
+use crate::page_cache::{Dropped, IdleFile, Left, Mounts, Ways, drop_of, open};
 
 /// Pages that lie so close together in a file are looked at in one go.
 pub(super) const NEAR_PAGES: u64 = 512;
@@ -44,6 +45,17 @@ pub(super) fn drop_ranges(
     // A file without a name, or in another mount namespace, is reached through whoever has it open.
     idle.ways.places = names.places(census, &file, true);
     drop_of(&idle, &mut Mounts::default(), is_dry_run, on_range)
+}
+
+/// Opens a file that a census found, wherever it can be reached.
+pub(super) fn open_file(names: &mut Names, census: &Census, file: &FileId) -> Option<File> {
+    [false, true].into_iter().find_map(|is_thorough| {
+        let ways = Ways {
+            places: names.places(census, file, is_thorough),
+            mounts: names.mounts(file),
+        };
+        open(file, &ways, &mut Mounts::default()).ok()
+    })
 }
 
 /// Adds a range that begins no earlier than those before.

@@ -15,18 +15,20 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use strata_control::drop_cache;
 use strata_control::page_cache::{CacheAges, FileId as KnownFile, FileKey, IdleTable, PageFound};
 use strata_lru::TimeMs;
 
-use super::cache_files::{NEAR_PAGES, Names, add_range, drop_ranges};
+use super::cache_files::{NEAR_PAGES, Names, add_range, drop_ranges, open_file};
+use super::cache_mover::{CachePages, Judge, Promote};
 use super::worker::Worker;
 use crate::access::census::{FileId, GroupPages, Whose};
 use crate::addr::FILE_PAGES_MAX;
 use crate::page_cache::Dropped;
-use crate::process::thread_cpu_ns;
+use crate::process::{is_multi_gen_on, thread_cpu_ns};
 
 /// Requests under way at most: a census, and a drop for each of so many groups.
 const IN_FLIGHT_MAX: usize = 256;
@@ -36,12 +38,14 @@ const HOST_FILES_MAX: usize = 4096;
 const REMEMBERED: Duration = Duration::from_secs(3600);
 
 /// What is to be done.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum GroupsCacheRequest {
     /// A census.
     Census {
         /// The groups that are looked at: inodes of their directories. Of others everything is forgotten.
         groups: Vec<u64>,
+        /// What of their page cache is to come up to faster memory; `None`: nothing.
+        promote: Option<Promote>,
     },
     /// Dropping page cache of a group, read longest ago first.
     Drop {
@@ -70,8 +74,15 @@ pub struct GroupCache {
 /// What became of a request.
 #[derive(Debug)]
 pub enum GroupsCacheDone {
-    /// What a census found, and the CPU time that it took, nanoseconds. An error: none can be taken here, or this one failed.
-    Census(Result<Vec<GroupCache>, String>, u64),
+    /// What a census found.
+    Census {
+        /// Of each group. An error: none can be taken here, or this one failed.
+        found: Result<Vec<GroupCache>, String>,
+        /// What is to come up, where that was asked for.
+        to_promote: Vec<CachePages>,
+        /// The CPU time that it took, nanoseconds.
+        cpu_ns: u64,
+    },
     /// What became of pages of a group.
     Dropped {
         /// Which group.
@@ -157,13 +168,18 @@ impl Caches {
         is_stopped: &dyn Fn() -> bool,
     ) -> GroupsCacheDone {
         match request {
-            GroupsCacheRequest::Census { groups } => {
+            GroupsCacheRequest::Census { groups, promote } => {
+                let mut to_promote = Vec::new();
                 let before_ns = thread_cpu_ns();
                 let found = match is_stopped() {
                     true => Err("it is over".to_owned()),
-                    false => self.census(groups),
+                    false => self.census(groups, promote.as_ref(), &mut to_promote),
                 };
-                GroupsCacheDone::Census(found, thread_cpu_ns() - before_ns)
+                GroupsCacheDone::Census {
+                    found,
+                    to_promote,
+                    cpu_ns: thread_cpu_ns() - before_ns,
+                }
             }
             GroupsCacheRequest::Drop {
                 group,
@@ -177,7 +193,12 @@ impl Caches {
         }
     }
 
-    fn census(&mut self, groups: Vec<u64>) -> Result<Vec<GroupCache>, String> {
+    fn census(
+        &mut self,
+        groups: Vec<u64>,
+        promote: Option<&Promote>,
+        to_promote: &mut Vec<CachePages>,
+    ) -> Result<Vec<GroupCache>, String> {
         let now = self.now();
         self.tables.retain(|id, _| groups.contains(id));
         for id in &groups {
@@ -207,7 +228,19 @@ impl Caches {
             }
         }
         let tables = &mut self.tables;
-        let listed = pages.list_by_group(&mut |id, page| {
+        let judge =
+            promote.map(|promote| Judge::new(promote, pages.nr_reads_max(), is_multi_gen_on()));
+        let mut coming: BTreeMap<FileKey, Vec<Range<u64>>> = BTreeMap::new();
+        let mut room = promote.map_or(0, |promote| promote.nr_pages_max);
+        let listed = pages.list_by_group(&mut |id, page, placed| {
+            if let (Some(id), Some(judge)) = (id, judge.as_ref().filter(|_| room > 0))
+                && judge.is_of(id)
+                && judge.wants(id, &page, &placed)
+            {
+                room = room.saturating_sub(page.nr_pages);
+                let ranges = coming.entry(page.file).or_default();
+                add_range(ranges, page.index..page.index + page.nr_pages);
+            }
             if let Some(of) = id.and_then(|id| tables.get_mut(&id)) {
                 of.table.see(page);
             }
@@ -218,6 +251,16 @@ impl Caches {
             }
         });
         let listed = listed.map_err(|error| error.to_string())?;
+        for (key, ranges) in coming {
+            let file = pages.files().get(&key);
+            let names = &mut self.names;
+            let opened = file.and_then(|file| open_file(names, pages.census(), file));
+            to_promote.extend(opened.map(|file| CachePages {
+                file: Arc::new(file),
+                nr_pages: ranges.iter().map(|range| range.end - range.start).sum(),
+                ranges,
+            }));
+        }
         let nr_reads_max = pages.nr_reads_max();
         let tables = self.tables.iter_mut();
         let found = tables.map(|(id, of)| {

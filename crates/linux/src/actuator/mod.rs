@@ -17,7 +17,8 @@
 //!
 //! **Owns** `pageout` (exact: these pages) and `reclaim` (the kernel's batched reclaim of a group:
 //! this many bytes) and `recall` (which pages it is to read in) and `clear` (accessed bits, piece by piece), and `cache` (page cache of a group that
-//! nobody has mapped) and `groups_cache` (that of many groups), and `mover` (from one memory node to another).
+//! nobody has mapped) and `groups_cache` (that of many groups), and `mover` (from one memory node to another)
+//! and `cache_mover` (page cache that nobody maps, up to a faster one).
 //! **Does not own** the choice of pages, nor the group's limits (`cgroup`).
 //!
 //! **Invariants**
@@ -32,6 +33,7 @@ mod bring_back;
 mod by_amount;
 mod cache;
 mod cache_files;
+mod cache_mover;
 mod clear;
 mod groups_cache;
 mod leftover;
@@ -50,6 +52,7 @@ pub use advise::PageoutError;
 pub use bring_back::{Allowance, bring_back};
 pub use by_amount::{ByAmount, Freed};
 pub use cache::{CacheDone, CacheOutcome, CacheRequest, CacheThread, CacheTotals, Which};
+pub use cache_mover::{CacheMoveReport, CacheMoveRequest, CacheMover, CachePages, Promote};
 pub use clear::{ClearRequest, ClearThread};
 pub use groups_cache::{GroupCache, GroupsCacheDone, GroupsCacheRequest, GroupsCacheThread};
 pub use mover::{MoveReport, MoveRequest, Mover, Unmoved};

@@ -138,6 +138,11 @@ pub(crate) fn drop_of(
     dropped
 }
 
+/// Opens the very file that a census found.
+pub(crate) fn open(file: &FileId, ways: &Ways, mounts: &mut Mounts) -> Result<File, Left> {
+    reach::open(file, ways, mounts)
+}
+
 /// What is known of a file whose pages are in memory no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {

@@ -31,7 +31,11 @@ const NAME_BYTES: usize = 256;
 const BATCH: u32 = 1024;
 /// Words of a key and of the structs of these names.
 const KEY_WORDS: usize = 2;
-const RECORD_BYTES: usize = 8 * 8;
+const RECORD_BYTES: usize = 9 * 8;
+/// `PLACED_ACTIVE`, `PLACED_WORKINGSET`, `PLACED_GENERATION_SHIFT`.
+const PLACED_ACTIVE: u64 = 1 << 48;
+const PLACED_WORKINGSET: u64 = 1 << 49;
+const PLACED_GENERATION_SHIFT: u32 = 50;
 const GROUP_WORDS: usize = 1 + SUMS_WORDS;
 const FILE_WORDS: usize = 6 + SUMS_WORDS;
 const SUMS_WORDS: usize = PROBED_WORD + 2 + 2 * NR_AGES;
@@ -160,6 +164,12 @@ pub(crate) struct RawRecord {
     pub(crate) inode: u64,
     pub(crate) device: u64,
     pub(crate) generation: u64,
+    /// Number of the page in physical memory.
+    pub(crate) page: u64,
+    pub(crate) is_active: bool,
+    pub(crate) is_workingset: bool,
+    /// MGLRU: the generation's number modulo 4.
+    pub(crate) lru_generation: Option<u8>,
 }
 
 /// What was loaded.
@@ -405,6 +415,12 @@ fn record_of(bytes: &[u8; RECORD_BYTES]) -> RawRecord {
         inode: word(5),
         device: word(6),
         generation: word(7),
+        page: word(8) & (PLACED_ACTIVE - 1),
+        is_active: word(8) & PLACED_ACTIVE != 0,
+        is_workingset: word(8) & PLACED_WORKINGSET != 0,
+        lru_generation: (word(8) >> PLACED_GENERATION_SHIFT)
+            .checked_sub(1)
+            .map(|number| number as u8),
     }
 }
 

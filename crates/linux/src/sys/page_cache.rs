@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
+use super::move_pages::{move_pages, nodes_of};
 use crate::addr::{PAGE_BYTES, TABLE_BYTES};
 
 /// `_IOR('v', 1, long)`.
@@ -17,6 +18,8 @@ const FS_IOC_GETVERSION: libc::Ioctl = 0x8008_7601;
 const PAGES_MAX: u64 = 1 << 16;
 /// What one table of page-table entries maps.
 const HUGE_BYTES: usize = TABLE_BYTES as usize;
+/// `move_pages` takes it for the process that calls.
+const OURSELVES: i32 = 0;
 /// How often room for a mapping is looked for.
 const NR_TRIES: u32 = 8;
 
@@ -108,6 +111,57 @@ pub(crate) fn deactivate(file: BorrowedFd<'_>, pages: &Range<u64>) -> io::Result
         first = end;
     }
     Ok(())
+}
+
+/// Moves pages of a file that are in memory to a memory node, by the kernel's number. Returns how many were in memory and on
+/// another node, and how many of these moved. Nothing is read from the disk, and nothing counts as an access.
+pub(crate) fn move_to_node(
+    file: BorrowedFd<'_>,
+    pages: &Range<u64>,
+    node: u32,
+) -> io::Result<(u64, u64)> {
+    let nr_pages = (pages.end - pages.start) as usize;
+    let mapped = Mapped::new(file, pages.start, nr_pages)?;
+    let mut states = vec![0u8; nr_pages];
+    // SAFETY: `states` has a byte for each page of the range, which is mapped.
+    if unsafe { libc::mincore(mapped.base, mapped.nr_bytes, states.as_mut_ptr()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: exactly the range that is mapped. At random, unmapping does not count as an access.
+    if unsafe { libc::madvise(mapped.base, mapped.nr_bytes, libc::MADV_RANDOM) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let page = PAGE_BYTES as usize;
+    let mut addresses = Vec::with_capacity(nr_pages);
+    for (index, _) in states
+        .iter()
+        .enumerate()
+        .filter(|(_, state)| **state & 1 != 0)
+    {
+        let at = mapped.base.wrapping_byte_add(index * page);
+        // SAFETY: one page of the range that is mapped; a page that has left memory meanwhile is read in, which changes nothing.
+        if unsafe { libc::madvise(at, page, libc::MADV_POPULATE_READ) } == 0 {
+            addresses.push(at.addr() as u64);
+        }
+    }
+    if addresses.is_empty() {
+        return Ok((0, 0));
+    }
+    let is_there = |told: &i32| u32::try_from(*told) == Ok(node);
+    addresses = {
+        let before = nodes_of(OURSELVES, &addresses)?;
+        let away = addresses.iter().zip(&before);
+        let away = away.filter(|(_, told)| **told >= 0 && !is_there(told));
+        away.map(|(address, _)| *address).collect()
+    };
+    if addresses.is_empty() {
+        return Ok((0, 0));
+    }
+    // What was refused is where it was.
+    let _refused = move_pages(OURSELVES, &addresses, node);
+    let after = nodes_of(OURSELVES, &addresses)?;
+    let nr_moved = after.iter().filter(|told| is_there(told)).count();
+    Ok((addresses.len() as u64, nr_moved as u64))
 }
 
 /// A range of a file that is mapped for a moment.

@@ -12,3 +12,4 @@ mod fidelity;
 mod golden;
 mod own_policy;
 mod plan_cache;
+mod promotion_letter;

@@ -70,6 +70,7 @@ struct Host {
 struct Tiers {
     upper: Option<Text>,
     promote: Option<Text>,
+    page_cache: Option<Text>,
     beside_kernel: Option<bool>,
 }
 
@@ -293,6 +294,7 @@ fn tiers(asked: &Spanned<Tiers>, are_tiered: bool) -> Result<TierRules, Wrong> {
     Ok(TierRules {
         upper: optional(asked.upper.as_ref(), upper_arg)?,
         promote_bytes_per_s: promote.unwrap_or(least.promote_bytes_per_s),
+        page_cache: optional(asked.page_cache.as_ref(), str::parse)?.unwrap_or(least.page_cache),
         beside_kernel: asked.beside_kernel.unwrap_or(least.beside_kernel),
     })
 }

@@ -198,19 +198,20 @@ impl GroupPages {
     /// # Errors
     /// Those of the kernel; pages may have been told before.
     pub fn list(&self, each: &mut dyn FnMut(PageFound)) -> io::Result<Vec<(FileKey, u64)>> {
-        self.list_by_group(&mut |_, page| each(page))
+        self.list_by_group(&mut |_, page, _| each(page))
     }
 
-    /// As [`list`](GroupPages::list), with the group that is charged; `None`: the search did not find it.
+    /// As [`list`](GroupPages::list), with the group that is charged (`None`: the search did not find it) and where it is.
     ///
     /// # Errors
     /// As there.
     pub fn list_by_group(
         &self,
-        each: &mut dyn FnMut(Option<u64>, PageFound),
+        each: &mut dyn FnMut(Option<u64>, PageFound, Placed),
     ) -> io::Result<Vec<(FileKey, u64)>> {
         let id = |record: &RawRecord| self.id_of_memcg.get(&record.memcg).copied();
-        let mut on_page = |record: &RawRecord| each(id(record), found_of(record));
+        let mut on_page =
+            |record: &RawRecord| each(id(record), found_of(record), placed_of(record));
         let files = self.files.iter();
         let lengths = files.map(|(key, file)| {
             let file_bytes = take::list(&self.census, file, 0..FILE_PAGES_MAX, true, &mut on_page)?;
@@ -248,6 +249,28 @@ impl GroupPages {
     /// The census, for names of files.
     pub fn census(&self) -> &Census {
         &self.census
+    }
+}
+
+/// Where a page of page cache is, and how it stands with the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// Number of its first page in physical memory.
+    pub page: u64,
+    /// The kernel's flag.
+    pub is_active: bool,
+    /// The kernel's flag.
+    pub is_workingset: bool,
+    /// MGLRU: the number of its generation, modulo 4; `None`: on none, or not known.
+    pub generation: Option<u8>,
+}
+
+fn placed_of(record: &RawRecord) -> Placed {
+    Placed {
+        page: record.page,
+        is_active: record.is_active,
+        is_workingset: record.is_workingset,
+        generation: record.lru_generation,
     }
 }
 

@@ -1,0 +1,152 @@
+//! The table of a guard, for people.
+//!
+//! **Owns** its columns and words. **Does not own** the figures (`strata_host::managed`).
+
+use std::time::Duration;
+
+use strata_host::managed::{GroupStatus, NodeStatus, Status, TierStatus};
+use strata_linux::addr::PAGE_BYTES;
+use strata_linux::units::Bytes;
+
+use crate::print;
+
+/// Groups with less than this in memory and away are told as one line.
+const ROW_BYTES_MIN: u64 = 1 << 20;
+
+/// What is on each memory node, and what moved.
+fn nodes_text(status: &Status, tiers: &TierStatus) -> String {
+    let node = |of: &NodeStatus| {
+        let speed = if of.is_upper { "fast" } else { "slow" };
+        let (held, free, total) = (
+            Bytes(of.resident_bytes),
+            Bytes(of.free_bytes),
+            Bytes(of.total_bytes),
+        );
+        format!(
+            "node {} ({speed}): {held} of these groups, {free} free of {total}",
+            of.node
+        )
+    };
+    let nodes: Vec<String> = status.nodes.iter().map(node).collect();
+    let pages = |nr_pages: u64| Bytes(nr_pages * PAGE_BYTES);
+    let by = tiers.promoted_by_kernel.as_ref();
+    let by = by.map_or_else(String::new, |by| format!(" (left to the kernel: {by})"));
+    format!(
+        "{}; {} went down, {} came up{by}\n",
+        nodes.join(", "),
+        pages(tiers.pgdemote_proactive),
+        pages(tiers.pgpromote_success),
+    )
+}
+
+/// For people; lines are cut at so many columns.
+pub(super) fn table(status: &Status, columns: Option<usize>) -> String {
+    let seconds = |ms: u64| Duration::from_secs(ms.div_ceil(1000));
+    let (min_age, watched) = (seconds(status.min_age_ms), seconds(status.watched_ms));
+    let mut text = match status.is_acting {
+        true => format!(
+            "given back {} net: {} are away, for {} of swap and ages\n",
+            Bytes(status.given_back_bytes),
+            Bytes(status.away_bytes),
+            Bytes(status.price_bytes),
+        ),
+        false => format!(
+            "could be given back: {}; nothing is taken without --promise\n",
+            Bytes(
+                status
+                    .groups
+                    .iter()
+                    .map(|group| group.could_give_bytes)
+                    .sum()
+            ),
+        ),
+    };
+    if watched < min_age {
+        text.push_str(&format!(
+            "watched for {watched:?} so far: nothing can be known to be idle for {min_age:?}\n"
+        ));
+    }
+    if let Some(tiers) = &status.tiers {
+        text.push_str(&nodes_text(status, tiers));
+    }
+    let sum = |of: fn(&GroupStatus) -> u64| Bytes(status.groups.iter().map(of).sum());
+    if status
+        .groups
+        .iter()
+        .any(|group| group.cache_bytes.is_some())
+    {
+        text.push_str(&format!(
+            "page cache that no process maps: {}, {} of it idle; {} dropped so far\n",
+            sum(|group| group.cache_bytes.unwrap_or(0)),
+            sum(|group| group.idle_cache_bytes.unwrap_or(0)),
+            Bytes(status.dropped_cache_bytes),
+        ));
+    }
+    let line = |cells: [String; 9], who: &str| {
+        let [
+            resident,
+            used,
+            could,
+            away,
+            back,
+            allowed,
+            promise,
+            age,
+            why,
+        ] = cells;
+        format!(
+            "{resident:>10}  {used:>10}  {could:>10}  {away:>10}  {back:>10}  {allowed:>10}  {promise:>11}  {age:>6}  {why:<18}  {who}"
+        )
+    };
+    let heads = [
+        "resident",
+        "used",
+        "could give",
+        "away",
+        "back/min",
+        "may/min",
+        "promise",
+        "idle at",
+        "why not more",
+    ];
+    text.push('\n');
+    text.push_str(&print::cut(
+        &line(heads.map(str::to_owned), "group"),
+        columns,
+    ));
+    text.push('\n');
+    let is_told = |group: &&GroupStatus| group.resident_bytes + group.away_bytes >= ROW_BYTES_MIN;
+    for group in status.groups.iter().filter(is_told) {
+        let bytes = |bytes: u64| Bytes(bytes).to_string();
+        let age = format!("{:?}", seconds(group.age_anon_ms));
+        let cells = [
+            bytes(group.resident_bytes),
+            bytes(group.used_lately_bytes),
+            bytes(group.could_give_bytes),
+            bytes(group.away_bytes),
+            bytes(group.came_back_per_min_bytes),
+            bytes(group.allowed_per_min_bytes),
+            group.promise.clone().unwrap_or_else(|| "-".to_owned()),
+            age,
+            why_not_more(group).to_owned(),
+        ];
+        let who = group.group.escape_default().to_string();
+        text.push_str(&print::cut(&line(cells, &who), columns));
+        text.push('\n');
+    }
+    let nr_small = status.groups.iter().filter(|group| !is_told(group)).count();
+    if nr_small > 0 {
+        let limit = Bytes(ROW_BYTES_MIN);
+        text.push_str(&format!("{nr_small} more with less than {limit} each\n"));
+    }
+    text
+}
+
+/// Why a group gives no more, in a few words.
+fn why_not_more(group: &GroupStatus) -> &'static str {
+    match group.why_not_more {
+        _ if group.is_frozen => "frozen",
+        None => "-",
+        Some(why) => why.words(),
+    }
+}

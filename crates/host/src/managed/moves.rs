@@ -1,0 +1,363 @@
+//! The queue of pages that go from one memory node to another, and the threads that move them.
+//!
+//! **Owns** what waits, what is under way, the rate, the counters. **Does not own** who goes where (`strata_control::tiers`), nor
+//! when a walk or a census chooses (`tiers`).
+//!
+//! **Invariants**
+//! - I1: a page that is told to have moved was in a request once.
+//! - I2: where all memory is equally fast there is no queue.
+
+use super::rules::TierRules;
+use super::status::TierStatus;
+use crate::observe::SpaceId;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+use strata_control::tiers::{Move, NodeNow, Tiers};
+use strata_linux::actuator::{
+    CacheMoveRequest, CacheMover, CachePages, MoveReport, MoveRequest, Mover, Promote, Unmoved,
+};
+use strata_linux::addr::PAGE_BYTES;
+use strata_linux::cgroup::GroupReader;
+use strata_linux::nodes::{NodeRoom, Nodes, NodesError, kernel_promotes};
+use strata_linux::process::Process;
+use strata_lru::ages::{Ledger, Run};
+use strata_lru::{NodeId, NodeSet, PromotionStrategy, SpaceNo};
+
+/// Pages of one request, and those that the thread has at once: what it moves within some tenths of a second.
+const REQUEST_PAGES_MAX: usize = 2048;
+const PAGES_UNDER_WAY_MAX: usize = 4 * REQUEST_PAGES_MAX;
+/// Pages that are to go, of one space.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    space: SpaceNo,
+    process: Arc<Process>,
+    pages: Vec<u64>,
+    to: NodeId,
+}
+
+/// Pages that the thread has.
+#[derive(Debug)]
+struct Sent {
+    space: SpaceNo,
+    pages: Vec<u64>,
+    to: NodeId,
+    is_up: bool,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Moves {
+    nodes: Nodes,
+    pub(super) tiers: Tiers,
+    pub(super) mover: Mover,
+    cache_mover: CacheMover,
+    page_cache: PromotionStrategy,
+    /// Page cache that is to come up.
+    up_cache: VecDeque<CachePages>,
+    pub(super) down: VecDeque<Waiting>,
+    pub(super) up: VecDeque<Waiting>,
+    sent: BTreeMap<u32, Sent>,
+    next: u32,
+    nr_pages_under_way: usize,
+    pub(super) forget_at: Duration,
+    status: TierStatus,
+}
+
+impl Moves {
+    /// Reads the nodes; `None` where all memory is equally fast.
+    ///
+    /// # Errors
+    /// [`NodesError`], also where there can be no thread.
+    pub(super) fn start(rules: &TierRules) -> Result<Option<Moves>, NodesError> {
+        let mut nodes = Nodes::read()?;
+        if let Some(upper) = &rules.upper {
+            nodes = nodes.with_upper(upper)?;
+        }
+        if !nodes.has_tiers() {
+            return Ok(None);
+        }
+        Ok(Some(Moves {
+            tiers: Tiers::new(nodes.topology().clone(), rules.promote_bytes_per_s),
+            nodes,
+            mover: Mover::start()?,
+            cache_mover: CacheMover::start()?,
+            page_cache: rules.page_cache,
+            up_cache: VecDeque::new(),
+            down: VecDeque::new(),
+            up: VecDeque::new(),
+            sent: BTreeMap::new(),
+            next: 0,
+            nr_pages_under_way: 0,
+            forget_at: Ledger::MOVES_KEPT,
+            status: TierStatus {
+                promoted_by_kernel: kernel_promotes().filter(|_| !rules.beside_kernel),
+                ..TierStatus::default()
+            },
+        }))
+    }
+
+    /// The nodes.
+    pub(super) fn nodes(&self) -> &Nodes {
+        &self.nodes
+    }
+
+    /// Whether the kernel brings used pages of programs up by itself.
+    pub(super) fn is_left_to_kernel(&self) -> bool {
+        self.status.promoted_by_kernel.is_some()
+    }
+
+    /// What moved so far.
+    pub(super) fn status(&self) -> TierStatus {
+        TierStatus {
+            streak_min: self.tiers.streak_min(),
+            ..self.status.clone()
+        }
+    }
+
+    pub(super) fn now(&self) -> Vec<NodeNow> {
+        let rooms = self.nodes.rooms().unwrap_or_default();
+        let now = |(at, room): (usize, &NodeRoom)| NodeNow {
+            node: NodeId(at as u8),
+            nr_pages: room.total_bytes / PAGE_BYTES,
+            room_pages: room.room_pages(),
+        };
+        rooms.iter().enumerate().map(now).collect()
+    }
+
+    /// From where pages may go to swap: nowhere as long as slower memory has room, then from the slowest alone.
+    pub(super) fn swaps_from(&self) -> Option<NodeSet> {
+        let lowest = self.tiers.lowest();
+        let now = self.now();
+        let has_room = |of: &NodeNow| lowest.contains(of.node) && of.room_pages > 0;
+        (!now.iter().any(has_room)).then_some(lowest)
+    }
+
+    /// These wait from now on.
+    pub(super) fn add(&mut self, moves: &[Move], processes: &BTreeMap<SpaceId, Arc<Process>>) {
+        for one in moves {
+            let mut of_space: BTreeMap<SpaceNo, Vec<u64>> = BTreeMap::new();
+            for run in &one.pages.runs {
+                let pages = of_space.entry(run.space).or_default();
+                pages.extend(run.first_page..run.first_page + run.nr_pages);
+            }
+            if one.is_up {
+                self.status.pgpromote_candidate += one.pages.nr_fitting_pages;
+            }
+            for (space, mut pages) in of_space {
+                let Some(process) = processes.get(&SpaceId(space.0)) else {
+                    continue;
+                };
+                pages.sort_unstable();
+                let waiting = Waiting {
+                    space,
+                    process: Arc::clone(process),
+                    pages,
+                    to: one.to,
+                };
+                match one.is_up {
+                    true => self.up.push_back(waiting),
+                    false => self.down.push_back(waiting),
+                }
+            }
+        }
+    }
+
+    /// What a census chose waits from now on; what waited does not any more.
+    pub(super) fn wait_for_cache(&mut self, pages: Vec<CachePages>) {
+        let nr_pages: u64 = pages.iter().map(|of| of.nr_pages).sum();
+        self.status.pgpromote_candidate += nr_pages;
+        self.up_cache = pages.into();
+    }
+
+    /// What a census is to choose of page cache: no more than may come up before the next one, and than there is room for.
+    pub(super) fn promote(
+        &self,
+        pause: Duration,
+        groups: Vec<(u64, GroupReader)>,
+    ) -> Option<Promote> {
+        if self.page_cache == PromotionStrategy::Never || groups.is_empty() {
+            return None;
+        }
+        let nodes = self.nodes.nodes().iter();
+        let ids = 0..self.nodes.nodes().len();
+        let slow = ids
+            .map(|at| NodeId(at as u8))
+            .filter(|node| !self.nodes.is_upper(*node));
+        let (_, room) = self.fast_room()?;
+        Some(Promote {
+            strategy: self.page_cache,
+            ranges: self.nodes.page_ranges(),
+            kernel_ids: nodes.map(|node| node.kernel_id).collect(),
+            slow: slow.collect(),
+            nr_pages_max: self.tiers.pages_within(pause).min(room),
+            groups,
+        })
+    }
+
+    /// The fast node with most room, by the kernel's number, and how much that is.
+    fn fast_room(&self) -> Option<(u32, u64)> {
+        let now = self.now();
+        let fast = now.iter().filter(|of| self.nodes.is_upper(of.node));
+        let most = fast.max_by_key(|of| of.promotion_room_pages())?;
+        let id = self.nodes.nodes()[usize::from(most.node.0)].kernel_id;
+        Some((id, most.promotion_room_pages()))
+    }
+
+    /// Hands over page cache as the rate allows, piece by piece.
+    pub(super) fn hand_over_cache(&mut self, at: Duration) {
+        while let Some(mut waiting) = self.up_cache.pop_front() {
+            let rate = self.tiers.rate().room_pages(at);
+            let Some((to, room)) = self.fast_room() else {
+                return;
+            };
+            let nr_pages = waiting
+                .nr_pages
+                .min(rate)
+                .min(room)
+                .min(REQUEST_PAGES_MAX as u64);
+            if nr_pages == 0 {
+                self.up_cache.push_front(waiting);
+                return;
+            }
+            let pages = take_first(&mut waiting, nr_pages);
+            self.tiers.rate().spend(at, pages.nr_pages);
+            if !self.cache_mover.try_submit(CacheMoveRequest { pages, to }) {
+                return;
+            }
+            if waiting.nr_pages > 0 {
+                self.up_cache.push_front(waiting);
+            }
+        }
+    }
+
+    pub(super) fn collect_cache(&mut self) {
+        while let Some(report) = self.cache_mover.poll() {
+            self.status.pgpromote_success += report.nr_moved_pages;
+            self.status.nr_promoted_unmapped_pages += report.nr_moved_pages;
+            self.status.pgmigrate_fail += report.nr_tried_pages - report.nr_moved_pages;
+        }
+    }
+
+    /// Hands over what the thread has room for.
+    pub(super) fn hand_over(&mut self, at: Duration) {
+        while self.nr_pages_under_way < PAGES_UNDER_WAY_MAX
+            && let Some(waiting) = self.down.pop_front()
+        {
+            self.submit(waiting, REQUEST_PAGES_MAX, false);
+        }
+        while self.nr_pages_under_way < PAGES_UNDER_WAY_MAX {
+            let room = self.tiers.rate().room_pages(at) as usize;
+            let Some(waiting) = self.up.pop_front().filter(|_| room > 0) else {
+                return;
+            };
+            let nr_pages = waiting.pages.len().min(room).min(REQUEST_PAGES_MAX);
+            self.tiers.rate().spend(at, nr_pages as u64);
+            self.submit(waiting, nr_pages, true);
+        }
+    }
+
+    fn submit(&mut self, mut waiting: Waiting, nr_pages: usize, is_up: bool) {
+        let left = waiting.pages.split_off(nr_pages.min(waiting.pages.len()));
+        let token = self.next;
+        self.next = self.next.wrapping_add(1);
+        let request = MoveRequest {
+            token,
+            process: Arc::clone(&waiting.process),
+            addresses: waiting.pages.iter().map(|page| page * PAGE_BYTES).collect(),
+            to: self.nodes.nodes()[usize::from(waiting.to.0)].kernel_id,
+        };
+        if self.mover.try_submit(request).is_err() {
+            // The next walk chooses them again.
+            return;
+        }
+        self.nr_pages_under_way += waiting.pages.len();
+        self.sent.insert(
+            token,
+            Sent {
+                space: waiting.space,
+                pages: waiting.pages,
+                to: waiting.to,
+                is_up,
+            },
+        );
+        if !left.is_empty() {
+            let queue = if is_up { &mut self.up } else { &mut self.down };
+            queue.push_front(Waiting {
+                pages: left,
+                ..waiting
+            });
+        }
+    }
+
+    /// What moved, as it is to be entered: pages, where to, and whether up.
+    pub(super) fn moved(&mut self, report: &MoveReport) -> Option<(Vec<Run>, NodeId, bool)> {
+        let sent = self.sent.remove(&report.token)?;
+        self.nr_pages_under_way -= sent.pages.len();
+        for (why, nr_pages) in &report.stayed {
+            if *why != Unmoved::There {
+                self.status.pgmigrate_fail += nr_pages;
+            }
+            *self.status.stayed.entry(words(*why)).or_default() += nr_pages;
+        }
+        let moved = sent.pages.iter().zip(&report.moved);
+        let moved = moved
+            .filter(|(_, has_moved)| **has_moved)
+            .map(|(page, _)| Run {
+                space: sent.space,
+                first_page: *page,
+                nr_pages: 1,
+                idle: Duration::ZERO,
+            });
+        Some((moved.collect(), sent.to, sent.is_up))
+    }
+
+    pub(super) fn count(&mut self, nr_pages: u64, nr_back_pages: u64, is_up: bool) {
+        match is_up {
+            true => self.status.pgpromote_success += nr_pages,
+            false => self.status.pgdemote_proactive += nr_pages,
+        }
+        self.status.nr_back_pages += nr_back_pages;
+    }
+
+    /// Ends the thread.
+    pub(super) fn stop(&mut self) {
+        self.mover.stop();
+        self.cache_mover.stop();
+    }
+}
+
+/// Takes so many pages off the front.
+fn take_first(waiting: &mut CachePages, nr_pages: u64) -> CachePages {
+    let mut left = nr_pages;
+    let mut taken = CachePages {
+        file: Arc::clone(&waiting.file),
+        ranges: Vec::new(),
+        nr_pages: 0,
+    };
+    while left > 0 && !waiting.ranges.is_empty() {
+        let range = &mut waiting.ranges[0];
+        let end = range.end.min(range.start + left);
+        taken.ranges.push(range.start..end);
+        taken.nr_pages += end - range.start;
+        left -= end - range.start;
+        range.start = end;
+        if range.is_empty() {
+            waiting.ranges.remove(0);
+        }
+    }
+    waiting.nr_pages -= taken.nr_pages;
+    taken
+}
+
+fn words(why: Unmoved) -> String {
+    match why {
+        Unmoved::There => "there",
+        Unmoved::Gone => "gone",
+        Unmoved::Shared => "shared",
+        Unmoved::Forbidden => "forbidden",
+        Unmoved::Full => "full",
+        Unmoved::Busy => "busy",
+    }
+    .to_owned()
+}

@@ -53,7 +53,7 @@ struct walk_record {
 	u64 kind;
 	u64 leaf; /* the raw entry of a huge page, else 0 */
 	u64 present[TABLE_WORDS];
-	u64 accessed[TABLE_WORDS];
+	u64 accessed[TABLE_WORDS]; /* of what is present or protnone; and so dirty */
 	u64 dirty[TABLE_WORDS];
 	u64 swapped[TABLE_WORDS];
 	u64 special[TABLE_WORDS];

@@ -224,15 +224,21 @@ static __always_inline u64 node_of(u64 phys)
 	return NODE_UNKNOWN;
 }
 
+/* The kernel turns address bits around in an entry that is not present, so that no processor guesses memory there (L1TF). */
+static __always_inline u64 as_present(u64 entry)
+{
+	return entry & ENTRY_PRESENT ? entry : ~entry;
+}
+
 static long find_node(u32 index, void *ctx)
 {
 	u32 i = index & (TABLE_ENTRIES - 1), w = i / 64;
 	struct walk_record *rec = &shared.records[shared.h.nr_records & (MAX_RECORDS - 1)];
 	u64 node;
 
-	if (!(rec->present[w] >> (i & 63) & 1))
+	if (!((rec->present[w] | rec->protnone[w]) >> (i & 63) & 1))
 		return 0;
-	node = node_of(address_of(run.entries[i]));
+	node = node_of(address_of(as_present(run.entries[i])));
 	for (u32 bit = 0; bit < NODE_BITS; bit++)
 		rec->node[bit][w] |= (node >> bit & 1) << (i & 63);
 	return 0;
@@ -279,17 +285,19 @@ static long classify_word(u32 index, void *ctx)
 	for (int i = 0; i < 64; i++) {
 		u64 v = e[i];
 		u64 is_there = v & 1;
-		u64 is_special = (v >> BIT_SPECIAL) & is_there;
+		u64 is_hidden = (v >> BIT_PROTNONE) & ~is_there & 1;
+		u64 is_special = (v >> BIT_SPECIAL) & (is_there | is_hidden);
 		u64 is_present = is_there & ~is_special;
-		u64 is_protnone = (v >> BIT_PROTNONE) & ~is_there & 1;
+		u64 is_protnone = is_hidden & ~is_special;
+		u64 is_held = is_present | is_protnone;
 		u64 payload = v & ~ENTRY_NOISE;
 		/* The sign of (x | -x) is set unless x is 0. */
-		u64 is_away = ((payload | -payload) >> 63) & ~is_there & ~is_protnone;
+		u64 is_away = ((payload | -payload) >> 63) & ~is_there & ~is_hidden;
 		u64 is_other = is_away & ((SWAP_TYPES_MIN - 1 - (v >> SWAP_TYPE_SHIFT)) >> 63);
 
 		present |= is_present << i;
-		accessed |= ((v >> BIT_ACCESSED) & is_present) << i;
-		dirty |= (IS_DIRTY(v) & is_present) << i;
+		accessed |= ((v >> BIT_ACCESSED) & is_held) << i;
+		dirty |= (IS_DIRTY(v) & is_held) << i;
 		special |= is_special << i;
 		protnone |= is_protnone << i;
 		other |= is_other << i;
@@ -319,6 +327,12 @@ static __always_inline void record_huge(u64 table_no, u64 leaf, int is_gigantic)
 		kind |= HUGE_MIGRATING;
 	} else if (!(leaf & ENTRY_PRESENT) && (leaf & ENTRY_PROTNONE)) {
 		kind |= HUGE_PROTNONE;
+		if (leaf & ENTRY_ACCESSED)
+			kind |= HUGE_ACCESSED;
+		if (IS_DIRTY(leaf))
+			kind |= HUGE_DIRTY;
+		if (shared.h.nr_node_ranges)
+			kind |= (node_of(address_of(as_present(leaf)) & ~LARGE_OFFSET) & NODE_UNKNOWN) << HUGE_NODE_SHIFT;
 	} else if (is_gigantic || (leaf & ENTRY_SPECIAL)) {
 		kind |= HUGE_SPECIAL;
 	} else {

@@ -453,7 +453,7 @@ impl Observer {
         let mut accessed: BTreeMap<TableNo, Bits512> = BTreeMap::new();
         self.source.see_inactive(false);
         self.source.read(process, &spans, &mut |record| {
-            accessed.insert(record.table, record.accessed);
+            accessed.insert(record.table, pieces::accessed(record));
         })?;
         for piece in young {
             let still = accessed.get(&TableNo::containing(piece.range.start));

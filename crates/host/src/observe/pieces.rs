@@ -36,17 +36,21 @@ pub struct Piece<'a> {
 impl Piece<'_> {
     /// Base pages of the mapping that are in memory.
     pub fn resident(&self) -> Bits512 {
-        bits::and(self.record.present, self.mask)
+        bits::and(
+            bits::or(self.record.present, self.record.protnone),
+            self.mask,
+        )
     }
 
     /// Base pages of the mapping that were accessed since the last walk.
     pub fn accessed(&self) -> Bits512 {
-        bits::and(self.record.accessed, self.mask)
+        bits::and(accessed(self.record), self.mask)
     }
 
     /// Base pages of the mapping that were written since the kernel last cleaned them (walks never clear dirty bits).
     pub fn dirty(&self) -> Bits512 {
-        bits::and(self.record.dirty, self.mask)
+        let dirty = bits::or(self.record.dirty, self.record.protnone_dirty);
+        bits::and(dirty, self.mask)
     }
 
     /// Entries of private anonymous memory that hold nothing: what was there was freed.
@@ -78,6 +82,11 @@ impl Piece<'_> {
             (Kind::File, Kind::File) => bits::NONE,
         }
     }
+}
+
+/// What was accessed, whether or not the kernel has made it inaccessible since to see who uses it.
+pub(super) fn accessed(record: &TableRecord) -> Bits512 {
+    bits::or(record.accessed, record.protnone_accessed)
 }
 
 /// Who is told what a walk finds. Every method may be left as it is.
@@ -207,7 +216,7 @@ impl Pieces<'_> {
 
     /// What of a part of a table is to be cleared, and what can't be.
     fn divide(&mut self, record: &TableRecord, mask: Bits512, way: Way) -> Split {
-        let accessed = bits::and(record.accessed, mask);
+        let accessed = bits::and(accessed(record), mask);
         match way {
             Way::Refs => {
                 self.unclear.forget(record.table, mask);

@@ -59,6 +59,8 @@ fn record(table: u64, shape: TableShape, present: Bits512, accessed: Bits512) ->
         swapped: bits::without(bits::run(0, 512), present),
         special: bits::NONE,
         protnone: bits::NONE,
+        protnone_accessed: bits::NONE,
+        protnone_dirty: bits::NONE,
         migrating: bits::NONE,
         inactive: bits::NONE,
         node: None,

@@ -131,6 +131,9 @@ pub(crate) fn check(record: &TableRecord) {
         let present = record.present.0[word];
         assert_eq!(record.accessed.0[word] & !present, 0);
         assert_eq!(record.dirty.0[word] & !present, 0);
+        let protnone = record.protnone.0[word];
+        assert_eq!(record.protnone_accessed.0[word] & !protnone, 0);
+        assert_eq!(record.protnone_dirty.0[word] & !protnone, 0);
         assert_eq!(record.inactive.0[word] & !present, 0);
     }
     if record.shape == TableShape::Huge {

@@ -16,6 +16,7 @@ use super::{
     smaps_text,
 };
 use crate::addr::{AddrRange, TABLE_ENTRIES, TableNo, TableSpan};
+use crate::bits;
 use crate::process::{Process, VmFlags};
 use crate::rights;
 use crate::sys::bpf::{self, Attached, IterProgram, Target};
@@ -435,15 +436,19 @@ fn words(record: &[u8; VMA_RECORD_BYTES]) -> [u64; 3] {
 }
 
 fn pages_record(raw: &WalkRecord, tells_nodes: bool) -> TableRecord {
+    let [present, protnone] = [raw.present, raw.protnone].map(Bits512);
+    let [accessed, dirty] = [raw.accessed, raw.dirty].map(Bits512);
     TableRecord {
         table: TableNo(raw.head.table),
         shape: TableShape::Pages,
-        present: Bits512(raw.present),
-        accessed: Bits512(raw.accessed),
-        dirty: Bits512(raw.dirty),
+        present,
+        accessed: bits::and(accessed, present),
+        dirty: bits::and(dirty, present),
         swapped: Bits512(raw.swapped),
         special: Bits512(raw.special),
-        protnone: Bits512(raw.protnone),
+        protnone,
+        protnone_accessed: bits::and(accessed, protnone),
+        protnone_dirty: bits::and(dirty, protnone),
         migrating: Bits512(raw.migrating),
         inactive: Bits512(raw.inactive),
         node: tells_nodes.then(|| raw.node.map(Bits512)),
@@ -461,12 +466,14 @@ fn huge_record(head: RecordHead, huge_zero: HugeZero, tells_nodes: bool) -> Tabl
         table: TableNo(head.table),
         shape: TableShape::Huge,
         present: all_if(HUGE_PRESENT),
-        accessed: all_if(HUGE_ACCESSED),
-        dirty: all_if(HUGE_DIRTY),
+        accessed: bits::and(all_if(HUGE_ACCESSED), all_if(HUGE_PRESENT)),
+        dirty: bits::and(all_if(HUGE_DIRTY), all_if(HUGE_PRESENT)),
         // Linux swaps out nothing larger than a page without splitting its entry.
         swapped: Bits512::default(),
         special: all_if(HUGE_SPECIAL),
         protnone: all_if(HUGE_PROTNONE),
+        protnone_accessed: bits::and(all_if(HUGE_ACCESSED), all_if(HUGE_PROTNONE)),
+        protnone_dirty: bits::and(all_if(HUGE_DIRTY), all_if(HUGE_PROTNONE)),
         migrating: all_if(HUGE_MIGRATING),
         inactive: all_if(HUGE_INACTIVE),
         node: tells_nodes

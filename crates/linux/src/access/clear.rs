@@ -129,7 +129,8 @@ const NR_QUICK_ENTRIES: u64 = 16;
 
 /// What the entries of a table, within a mask, count in [`NrEntries`].
 pub fn entries_in(record: &TableRecord, mask: Bits512) -> u64 {
-    let present = bits::count(bits::and(record.present, mask));
+    let held = bits::or(record.present, record.protnone);
+    let present = bits::count(bits::and(held, mask));
     let quick = bits::without(bits::or(record.swapped, record.special), record.present);
     match record.shape {
         TableShape::Pages => {

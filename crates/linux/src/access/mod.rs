@@ -66,8 +66,13 @@ pub struct TableRecord {
     pub swapped: Bits512,
     /// Present, but not a page that reclaim can take (zero page, PFN map).
     pub special: Bits512,
-    /// Made inaccessible (`PROT_NONE`, NUMA hinting).
+    /// In memory, and made inaccessible: by the program (`PROT_NONE`), or by the kernel, which so finds out who uses a page (NUMA
+    /// balancing).
     pub protnone: Bits512,
+    /// Accessed, and written, before that: subsets of `protnone`.
+    pub protnone_accessed: Bits512,
+    /// See `protnone_accessed`.
+    pub protnone_dirty: Bits512,
     /// Under migration, or another non-swap entry (userfaultfd marker, device, poison).
     pub migrating: Bits512,
     /// Known to be on one of the kernel's lists of inactive pages (classic LRU), a subset of `present`.
@@ -90,6 +95,8 @@ impl TableRecord {
             swapped: Bits512::default(),
             special: Bits512::default(),
             protnone: Bits512::default(),
+            protnone_accessed: Bits512::default(),
+            protnone_dirty: Bits512::default(),
             migrating: Bits512::default(),
             inactive: Bits512::default(),
             node: None,

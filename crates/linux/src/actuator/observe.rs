@@ -238,6 +238,8 @@ mod tests {
             swapped: bits([]),
             special: bits([]),
             protnone: bits([]),
+            protnone_accessed: bits([]),
+            protnone_dirty: bits([]),
             migrating: bits([]),
             inactive: bits([]),
             node: None,

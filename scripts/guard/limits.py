@@ -113,12 +113,13 @@ def services(stack, strata, work, seconds, built, arm, prefix):
     for service in working[1:]:
         start(service)
     killed = set()
-    calm = arms.turns(working, 3, killed)
+    pairs = [(service,) for service in working]
+    calm = arms.turns(pairs, 3, killed)
     usual = {name: sorted(answers)[len(answers) * 99 // 100] for name, (answers, _) in calm.items()}
     before = counted(parent, [service.group for service in working])
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         others = pool.submit(lambda: [(start(service), time.sleep(1)) for service in running[NR_WORKING:]])
-        taken = arms.turns(working, seconds, killed)
+        taken = arms.turns(pairs, seconds, killed)
         others.result()
     found = since(before, counted(parent, [service.group for service in working]))
     late = sum(max(took - usual[name], 0) for name, (answers, _) in taken.items() for took in answers)

@@ -29,11 +29,22 @@ const HALF: u64 = 8192;
 macro_rules! two_nodes {
     () => {
         match Nodes::read() {
-            Ok(nodes) if nodes.has_tiers() => nodes,
+            Ok(nodes) if nodes.has_tiers() => match are_hidden_pages_kept() {
+                true => $crate::skip!("this kernel moves no page that NUMA balancing has hidden"),
+                false => nodes,
+            },
             Ok(_) => $crate::skip!("all memory of this machine is equally fast"),
             Err(error) => $crate::skip!("{error}"),
         }
     };
+}
+
+/// Before 6.6 `move_pages` does not find a page that NUMA balancing has made inaccessible.
+fn are_hidden_pages_kept() -> bool {
+    let text = |path| fs::read_to_string(path).unwrap_or_default();
+    let release = text("/proc/sys/kernel/osrelease");
+    let is_old = strata_linux::access::parse_release(&release).is_some_and(|at| at < (6, 6));
+    is_old && !matches!(text("/proc/sys/kernel/numa_balancing").trim(), "0" | "")
 }
 
 /// A program of 64 MiB in a group of its own, all of which was written.
@@ -129,11 +140,19 @@ fn the_idle_half_goes_down_swap_is_not_used_and_the_halves_trade_places_when_the
     halves.touch.ask("rest");
     halves.touch.ask(&format!("hammerrange {HALF} {HALF}"));
     let traded = wait_for(&live, "the halves to trade places", |status| {
-        on(&halves, HALF, fast) >= enough && bytes(status, "nr_walks") > walks_before
+        let has_traded = on(&halves, HALF, fast) >= enough && on(&halves, 0, slow) >= enough;
+        has_traded && bytes(status, "nr_walks") > walks_before
     });
     let counts = &traded["tiers"];
-    assert!(bytes(counts, "pgpromote_success") >= enough, "{traded:#}");
-    assert!(bytes(counts, "pgdemote_proactive") >= enough, "{traded:#}");
+    // Else the kernel has brought some up.
+    let balancing = fs::read_to_string("/proc/sys/kernel/numa_balancing").unwrap_or_default();
+    if matches!(balancing.trim(), "0" | "") {
+        assert!(bytes(counts, "pgpromote_success") >= enough, "{traded:#}");
+    }
+    assert!(
+        bytes(counts, "pgdemote_proactive") >= 2 * enough,
+        "{traded:#}"
+    );
     let nr_walks = bytes(&traded, "nr_walks") - walks_before;
     println!("traded places within {nr_walks} walks");
     end(live);

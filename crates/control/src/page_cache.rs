@@ -78,6 +78,19 @@ pub struct PageFound {
     pub is_mapped: bool,
 }
 
+/// Where a page of page cache is, and how it stands with the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// Number of its first page in physical memory.
+    pub page: u64,
+    /// The kernel's flag.
+    pub is_active: bool,
+    /// The kernel's flag.
+    pub is_workingset: bool,
+    /// MGLRU: the number of its generation, modulo 4; `None`: on none, or not known.
+    pub generation: Option<u8>,
+}
+
 /// What came of an attempt at dropping a range of pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tried {

@@ -34,6 +34,7 @@
 //! - I3: a page is in memory or taken, never both; it is given as a candidate only while it is in memory.
 //! - I4: ages come out exact to a 64th, and never too long.
 
+mod bits;
 mod candidates;
 mod commons;
 mod count;
@@ -45,6 +46,7 @@ mod model_tests;
 mod nodes;
 #[cfg(test)]
 mod nodes_tests;
+mod on_nodes;
 mod places;
 #[cfg(test)]
 mod steps_tests;
@@ -56,7 +58,8 @@ mod walks;
 pub use candidates::{Candidates, Picker, Query, Run};
 pub use count::{Ages, Counted};
 pub use held::Generation;
-pub use nodes::{Moved, MovedPages, NODE_BITS, On, STREAK_MAX};
+pub use nodes::MovedPages;
+pub use on_nodes::{Moved, NODE_BITS, On, STREAK_MAX};
 pub use places::{FamilyNo, Home, ObjectNo, Place, Standing};
 pub use table::{Bits, NR_ENTRIES, NrPages, Told};
 

@@ -23,12 +23,11 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::thread::sleep;
 
-use strata_control::page_cache::PageFound;
+use strata_control::page_cache::{PageFound, Placed};
 use strata_lru::{FolioStanding, NodeId, NodeSet, Order, PromotionStrategy, Recency};
 
 use super::worker::Worker;
 use crate::access::KernelGenerations;
-use crate::access::census::Placed;
 use crate::cgroup::GroupReader;
 use crate::hold_up::PAUSE;
 use crate::process::thread_cpu_ns;

@@ -1,3 +1,5 @@
+//! Nodes as made-up machines show them.
+
 use super::*;
 
 fn zone(node: u32, start: u64, spanned: u64, free: u64, high: u64) -> String {

@@ -10,7 +10,7 @@
 //! - I2: what several spaces map, what is locked and what can't be seen is never given.
 
 use super::commons::{Commons, Mapper};
-use super::nodes::On;
+use super::on_nodes::On;
 use super::places::{Home, ObjectNo, Place, Standing};
 use super::table::{self, Bits};
 use super::{Ledger, Space};

@@ -19,7 +19,7 @@
 //! - I2: what can't be seen is neither accessed nor idle.
 
 use super::commons::{Common, Commons, Mapper};
-use super::nodes::On;
+use super::on_nodes::On;
 use super::places::{Home, Place, Standing, mask};
 use super::table::{self, Bits, NR_ENTRIES, Stamp, Stamps, Table};
 use super::{Ledger, NrPages, Space};
@@ -119,7 +119,7 @@ impl Ledger {
         self.count_where(nr_parts, part_of, None)
     }
 
-    /// The same, of pages that are on some nodes alone.
+    /// [`Ledger::count`] of pages that fit a wish alone; `None`: of all.
     pub(super) fn count_where(
         &self,
         nr_parts: usize,

@@ -7,8 +7,12 @@
 //!   can't be seen among present.
 //! - I2: present and taken pages have a stamp each, others have none: a table with few pages takes little memory.
 
-use super::nodes::OnNodes;
+use super::bits::{nr_ones, ones_of};
+use super::on_nodes::OnNodes;
 use crate::ids::Kind;
+
+pub use super::bits::{Bits, NR_ENTRIES};
+pub(super) use super::bits::{and, insert_all, is_empty, ones, without};
 
 /// Pages by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,12 +77,6 @@ impl std::iter::Sum for NrPages {
         })
     }
 }
-
-/// Entries of a page table.
-pub const NR_ENTRIES: usize = 512;
-
-/// A bit for each entry of a page table.
-pub type Bits = [u64; NR_ENTRIES / 64];
 
 /// What a walk found in a part of a page table.
 #[derive(Clone, Copy, Debug)]
@@ -168,45 +166,6 @@ pub(super) struct Table {
 
 /// A stamp for each entry; of one that holds no page anything.
 pub(super) type Stamps = [Stamp; NR_ENTRIES];
-
-/// Calls `each` with the index of every set bit of a word.
-#[inline]
-fn ones_of(word: usize, mut left: u64, mut each: impl FnMut(usize)) {
-    while left != 0 {
-        each(word * 64 + left.trailing_zeros() as usize);
-        left &= left - 1;
-    }
-}
-
-/// Calls `each` with the index of every set bit.
-#[inline]
-pub(super) fn ones(bits: &Bits, mut each: impl FnMut(usize)) {
-    for (word, left) in bits.iter().enumerate() {
-        ones_of(word, *left, &mut each);
-    }
-}
-
-pub(super) fn and(a: &Bits, b: &Bits) -> Bits {
-    std::array::from_fn(|word| a[word] & b[word])
-}
-
-pub(super) fn without(a: &Bits, b: &Bits) -> Bits {
-    std::array::from_fn(|word| a[word] & !b[word])
-}
-
-pub(super) fn insert_all(bits: &mut Bits, more: &Bits) {
-    for (word, more) in bits.iter_mut().zip(more) {
-        *word |= more;
-    }
-}
-
-pub(super) fn is_empty(bits: &Bits) -> bool {
-    bits.iter().all(|word| *word == 0)
-}
-
-fn nr_ones(bits: &Bits) -> u64 {
-    bits.iter().map(|word| u64::from(word.count_ones())).sum()
-}
 
 pub(super) fn by_kind(pages: &Bits, anon: &Bits) -> NrPages {
     let nr_anon = nr_ones(&and(pages, anon));

@@ -41,7 +41,7 @@ pub use groups::GroupNames;
 pub use idle::IdleRanges;
 pub use names::{FileName, FileNames, is_at, size_at};
 pub use open::Census;
-pub use pages::{GroupPages, Placed, Whose};
+pub use pages::{GroupPages, Whose};
 pub use probed::{IdleEstimate, Probed};
 pub use strata_control::page_cache::PageFound;
 pub use take::FullPages;

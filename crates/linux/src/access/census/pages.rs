@@ -20,7 +20,9 @@ use std::io;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use strata_control::page_cache::{FILE_BYTES_MIN, FILES_MAX, FileKey, PageFound, SEARCH_PAUSE_MS};
+use strata_control::page_cache::{
+    FILE_BYTES_MIN, FILES_MAX, FileKey, PageFound, Placed, SEARCH_PAUSE_MS,
+};
 
 use super::super::AccessError;
 use super::open::unavailable;
@@ -250,19 +252,6 @@ impl GroupPages {
     pub fn census(&self) -> &Census {
         &self.census
     }
-}
-
-/// Where a page of page cache is, and how it stands with the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Placed {
-    /// Number of its first page in physical memory.
-    pub page: u64,
-    /// The kernel's flag.
-    pub is_active: bool,
-    /// The kernel's flag.
-    pub is_workingset: bool,
-    /// MGLRU: the number of its generation, modulo 4; `None`: on none, or not known.
-    pub generation: Option<u8>,
 }
 
 fn placed_of(record: &RawRecord) -> Placed {

@@ -37,6 +37,8 @@ const STREAK_MIN: u8 = 2;
 const MANY_SHARE: f64 = 1.1;
 /// Fewer: they need not be as steady.
 const FEW_SHARE: f64 = 0.9;
+/// Anonymous pages, pages of files.
+const NR_KINDS: usize = Kind::ALL.len();
 /// What moves within this counts for the rate.
 const RATE_WINDOW: Duration = Duration::from_secs(1);
 
@@ -68,7 +70,7 @@ pub struct Tiered {
     /// Who it is.
     pub group: GroupId,
     /// What counts as idle: anonymous pages, pages of files.
-    pub ages: [Duration; 2],
+    pub ages: [Duration; NR_KINDS],
     /// Nothing is idle that was accessed within so long, however short memory is.
     pub min_age: Duration,
     /// Whether its used pages come up: not where the kernel does that.
@@ -160,7 +162,9 @@ impl Tiers {
                 nr_pages_max: left,
                 moved: Moved::Any,
             };
-            let found = self.down_from(ledger, &mut rooms, groups, wanted, |of| [of.min_age; 2]);
+            let found = self.down_from(ledger, &mut rooms, groups, wanted, |of| {
+                [of.min_age; NR_KINDS]
+            });
             left -= found
                 .iter()
                 .map(|one| one.pages.nr_pages)
@@ -195,7 +199,7 @@ impl Tiers {
                     moved: Moved::Any,
                     ..wanted
                 };
-                let oldest = |of: &Tiered| [of.min_age; 2];
+                let oldest = |of: &Tiered| [of.min_age; NR_KINDS];
                 moves.extend(self.down_from(ledger, rooms, groups, wanted, oldest));
             }
         }
@@ -209,7 +213,7 @@ impl Tiers {
         rooms: &mut [NodeNow],
         groups: &[Tiered],
         wanted: Wanted,
-        ages: impl Fn(&Tiered) -> [Duration; 2],
+        ages: impl Fn(&Tiered) -> [Duration; NR_KINDS],
     ) -> Vec<Move> {
         let mut left = wanted.nr_pages_max;
         let mut moves: Vec<Move> = Vec::new();

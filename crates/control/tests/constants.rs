@@ -33,6 +33,7 @@ hazard.rs 600: any time far above a minute would do
 hold_up.rs CALL_GOAL_NS: the promise that no program is held up for longer
 hold_up.rs CLEARING_SHARE: the promise that programs are held up for no larger share
 tiers.rs RESERVE_SHARE: what programs ask for in a second; no run has tiers
+tiers.rs NR_KINDS: how many kinds of pages there are
 tiers.rs STREAK_MIN: two walks tell what is used from what is passed through
 tiers.rs MANY_SHARE: the kernel's own bound
 tiers.rs FEW_SHARE: the kernel's own bound

@@ -196,6 +196,8 @@ def again(path):
 
 def cache(strata, work, disk):
     """A file that is read again and again, and one that was read once, both on the slow node: what comes up by each strategy."""
+    # A group that nobody is in is not looked after.
+    member = Program(MIB)
     for strategy in STRATEGIES:
         often, once = f"{disk}/often-{strategy}", f"{disk}/once-{strategy}"
         for path in (often, once):
@@ -216,6 +218,7 @@ def cache(strata, work, disk):
         print(f"| two files of 16 MiB, `{strategy}`, at 4 MiB/s | of what is read again and again, of what was read once, on the fast node | {up:.0%}, {stayed:.0%}; {counts['nr_promoted_unmapped_pages']:,} pages moved, {most:.1f} MiB/s at most |")
         os.remove(often)
         os.remove(once)
+    member.end()
 
 
 def large(strata, work, disk):

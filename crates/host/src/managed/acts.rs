@@ -116,7 +116,9 @@ impl Managed {
         let (Some(amounts), Some(group)) = (&mut self.amounts, self.groups.get(&id)) else {
             return none;
         };
-        if !group.is_promised() || !group.fares.may_take(at) {
+        // The kernel would swap what slower memory has room for.
+        let goes_down = self.moves.is_some() && group.rule().tiers;
+        if goes_down || !group.is_promised() || !group.fares.may_take(at) {
             return none;
         }
         let exactly = |kind| if all { 0 } else { offer.could.of(kind) };

@@ -36,6 +36,16 @@ pub(super) struct Waiting {
     to: NodeId,
 }
 
+/// What became of a request, as it is to be entered.
+#[derive(Debug)]
+pub(super) struct Moved {
+    pub(super) runs: Vec<Run>,
+    /// What others have mapped, too.
+    pub(super) stayed: Vec<Run>,
+    pub(super) to: NodeId,
+    pub(super) is_up: bool,
+}
+
 /// Pages that the thread has.
 #[derive(Debug)]
 struct Sent {
@@ -291,7 +301,7 @@ impl Moves {
     }
 
     /// What moved, as it is to be entered: pages, where to, and whether up.
-    pub(super) fn moved(&mut self, report: &MoveReport) -> Option<(Vec<Run>, NodeId, bool)> {
+    pub(super) fn moved(&mut self, report: &MoveReport) -> Option<Moved> {
         let sent = self.sent.remove(&report.token)?;
         self.nr_pages_under_way -= sent.pages.len();
         for (why, nr_pages) in &report.stayed {
@@ -301,15 +311,20 @@ impl Moves {
             *self.status.stayed.entry(words(*why)).or_default() += nr_pages;
         }
         let moved = sent.pages.iter().zip(&report.moved);
-        let moved = moved
-            .filter(|(_, has_moved)| **has_moved)
-            .map(|(page, _)| Run {
-                space: sent.space,
-                first_page: *page,
-                nr_pages: 1,
-                idle: Duration::ZERO,
-            });
-        Some((moved.collect(), sent.to, sent.is_up))
+        let moved = moved.filter(|(_, has_moved)| **has_moved);
+        let run = |page: u64| Run {
+            space: sent.space,
+            first_page: page,
+            nr_pages: 1,
+            idle: Duration::ZERO,
+        };
+        let shared = report.shared.iter().map(|address| address / PAGE_BYTES);
+        Some(Moved {
+            runs: moved.map(|(page, _)| run(*page)).collect(),
+            stayed: shared.map(run).collect(),
+            to: sent.to,
+            is_up: sent.is_up,
+        })
     }
 
     pub(super) fn count(&mut self, nr_pages: u64, nr_back_pages: u64, is_up: bool) {

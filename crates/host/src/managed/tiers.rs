@@ -69,9 +69,10 @@ impl Managed {
             return;
         };
         while let Some(report) = moves.mover.poll() {
-            if let Some((runs, to, is_up)) = moves.moved(&report) {
-                let moved = self.pages.migrated(&runs, to, is_up);
-                moves.count(moved.nr_pages.total(), moved.nr_back_pages, is_up);
+            if let Some(went) = moves.moved(&report) {
+                let moved = self.pages.migrated(&went.runs, went.to, went.is_up);
+                self.pages.stayed(&went.stayed);
+                moves.count(moved.nr_pages.total(), moved.nr_back_pages, went.is_up);
             }
         }
         moves.collect_cache();

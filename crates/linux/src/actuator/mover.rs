@@ -69,6 +69,8 @@ pub struct MoveReport {
     pub token: u32,
     /// Whether each page moved, in the order of the request.
     pub moved: Vec<bool>,
+    /// Where pages are that others have mapped, too: they are not to be tried again.
+    pub shared: Vec<u64>,
     /// Pages that stayed, by reason.
     pub stayed: BTreeMap<Unmoved, u64>,
     /// Processor time of that, nanoseconds.
@@ -122,6 +124,7 @@ fn carry_out(request: &MoveRequest, stop: &StopFlag) -> MoveReport {
     let mut report = MoveReport {
         token: request.token,
         moved: Vec::with_capacity(request.addresses.len()),
+        shared: Vec::new(),
         stayed: BTreeMap::new(),
         cpu_ns: 0,
     };
@@ -174,6 +177,9 @@ fn move_batch(request: &MoveRequest, batch: &[u64], report: &mut MoveReport) {
             _ => why(&outcome, told(*address)),
         };
         report.moved.push(false);
+        if unmoved == Unmoved::Shared {
+            report.shared.push(*address);
+        }
         *report.stayed.entry(unmoved).or_default() += 1;
     }
 }

@@ -80,13 +80,11 @@ pub struct Tiered {
 /// Pages that are to move.
 #[derive(Clone, Debug)]
 pub struct Move {
-    /// Whose.
-    pub group: GroupId,
     /// Which.
     pub pages: Candidates,
     /// Where to.
     pub to: NodeId,
-    /// Whether that is faster than where they are.
+    /// Whether `to` is faster than the node the pages are on.
     pub is_up: bool,
 }
 
@@ -165,11 +163,7 @@ impl Tiers {
             let found = self.down_from(ledger, &mut rooms, groups, wanted, |of| {
                 [of.min_age; NR_KINDS]
             });
-            left -= found
-                .iter()
-                .map(|one| one.pages.nr_pages)
-                .sum::<u64>()
-                .min(left);
+            left -= nr_pages_of(&found);
             moves.extend(found);
         }
         moves
@@ -190,7 +184,7 @@ impl Tiers {
                 moved: Moved::NotUp,
             };
             let idle = self.down_from(ledger, rooms, groups, wanted, |of| of.ages);
-            let going: u64 = idle.iter().map(|one| one.pages.nr_pages).sum();
+            let going = nr_pages_of(&idle);
             moves.extend(idle);
             let missing = from.reserve_pages().saturating_sub(from.room_pages + going);
             if missing > 0 && going == 0 {
@@ -245,7 +239,6 @@ impl Tiers {
                 left -= pages.nr_pages;
                 rooms[to].room_pages -= pages.nr_pages;
                 moves.push(Move {
-                    group: group.group,
                     pages,
                     to: rooms[to].node,
                     is_up: false,
@@ -302,7 +295,6 @@ impl Tiers {
             left -= pages.nr_pages;
             to.room_pages -= pages.nr_pages;
             moves.push(Move {
-                group: group.group,
                 pages,
                 to: to.node,
                 is_up: true,
@@ -320,6 +312,10 @@ impl Tiers {
             self.streak_min = (self.streak_min - 1).max(STREAK_MIN);
         }
     }
+}
+
+fn nr_pages_of(moves: &[Move]) -> u64 {
+    moves.iter().map(|one| one.pages.nr_pages).sum()
 }
 
 /// What is to leave a node.

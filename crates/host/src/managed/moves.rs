@@ -180,10 +180,10 @@ impl Moves {
         self.up_cache = pages.into();
     }
 
-    /// What a census is to choose of page cache: no more than may come up before the next one, and than there is room for.
+    /// What a census is to choose of page cache: no more than may come up within this time, and than there is room for.
     pub(super) fn promote(
         &self,
-        pause: Duration,
+        time: Duration,
         groups: Vec<(u64, GroupReader)>,
     ) -> Option<Promote> {
         if self.page_cache == PromotionStrategy::Never || groups.is_empty() {
@@ -200,7 +200,7 @@ impl Moves {
             ranges: self.nodes.page_ranges(),
             kernel_ids: nodes.map(|node| node.kernel_id).collect(),
             slow: slow.collect(),
-            nr_pages_max: self.tiers.pages_within(pause).min(room),
+            nr_pages_max: self.tiers.pages_within(time).min(room),
             groups,
         })
     }
@@ -218,9 +218,7 @@ impl Moves {
     pub(super) fn hand_over_cache(&mut self, at: Duration) {
         while let Some(mut waiting) = self.up_cache.pop_front() {
             let rate = self.tiers.rate().room_pages(at);
-            let Some((to, room)) = self.fast_room() else {
-                return;
-            };
+            let (to, room) = self.fast_room().unwrap_or_default();
             let nr_pages = waiting
                 .nr_pages
                 .min(rate)
@@ -257,11 +255,15 @@ impl Moves {
             self.submit(waiting, REQUEST_PAGES_MAX, false);
         }
         while self.nr_pages_under_way < PAGES_UNDER_WAY_MAX {
-            let room = self.tiers.rate().room_pages(at) as usize;
-            let Some(waiting) = self.up.pop_front().filter(|_| room > 0) else {
+            let rate = self.tiers.rate().room_pages(at);
+            let now = self.now();
+            let room = |to| {
+                let node = now.iter().find(|of| of.node == to);
+                node.map_or(0, NodeNow::promotion_room_pages).min(rate)
+            };
+            let Some((waiting, nr_pages)) = next_up(&mut self.up, room) else {
                 return;
             };
-            let nr_pages = waiting.pages.len().min(room).min(REQUEST_PAGES_MAX);
             self.tiers.rate().spend(at, nr_pages as u64);
             self.submit(waiting, nr_pages, true);
         }
@@ -300,7 +302,7 @@ impl Moves {
         }
     }
 
-    /// What moved, as it is to be entered: pages, where to, and whether up.
+    /// What became of a request, as it is to be entered.
     pub(super) fn moved(&mut self, report: &MoveReport) -> Option<Moved> {
         let sent = self.sent.remove(&report.token)?;
         self.nr_pages_under_way -= sent.pages.len();
@@ -308,7 +310,7 @@ impl Moves {
             if *why != Unmoved::There {
                 self.status.pgmigrate_fail += nr_pages;
             }
-            *self.status.stayed.entry(words(*why)).or_default() += nr_pages;
+            *self.status.stayed.entry(*why).or_default() += nr_pages;
         }
         let moved = sent.pages.iter().zip(&report.moved);
         let moved = moved.filter(|(_, has_moved)| **has_moved);
@@ -342,6 +344,20 @@ impl Moves {
     }
 }
 
+/// What comes up next, and how many pages of it. What there is no room for waits on.
+fn next_up(
+    up: &mut VecDeque<Waiting>,
+    room_pages: impl FnOnce(NodeId) -> u64,
+) -> Option<(Waiting, usize)> {
+    let first = up.front()?;
+    let room = room_pages(first.to) as usize;
+    let nr_pages = first.pages.len().min(room).min(REQUEST_PAGES_MAX);
+    match nr_pages {
+        0 => None,
+        nr_pages => up.pop_front().map(|waiting| (waiting, nr_pages)),
+    }
+}
+
 /// Takes so many pages off the front.
 fn take_first(waiting: &mut CachePages, nr_pages: u64) -> CachePages {
     let mut left = nr_pages;
@@ -365,14 +381,40 @@ fn take_first(waiting: &mut CachePages, nr_pages: u64) -> CachePages {
     taken
 }
 
-fn words(why: Unmoved) -> String {
-    match why {
-        Unmoved::There => "there",
-        Unmoved::Gone => "gone",
-        Unmoved::Shared => "shared",
-        Unmoved::Forbidden => "forbidden",
-        Unmoved::Full => "full",
-        Unmoved::Busy => "busy",
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waiting(pages: std::ops::Range<u64>) -> Waiting {
+        let own = crate::observe::own_pid();
+        Waiting {
+            space: SpaceNo(0),
+            process: Arc::new(Process::open(own).expect("this process runs")),
+            pages: pages.collect(),
+            to: NodeId(0),
+        }
     }
-    .to_owned()
+
+    #[test]
+    fn what_there_is_no_room_for_waits_on() {
+        let mut up = VecDeque::from([waiting(0..100), waiting(0..5)]);
+        assert!(next_up(&mut up, |_| 0).is_none());
+        assert_eq!(up.len(), 2, "nothing is lost");
+        let (first, nr_pages) = next_up(&mut up, |_| 30).expect("room");
+        assert_eq!((first.pages.len(), nr_pages, up.len()), (100, 30, 1));
+    }
+
+    #[test]
+    fn page_cache_is_taken_piece_by_piece_in_order() {
+        let file = Arc::new(tempfile::tempfile().expect("a file"));
+        let mut waiting = CachePages {
+            file,
+            ranges: vec![0..10, 20..25],
+            nr_pages: 15,
+        };
+        let taken = take_first(&mut waiting, 12);
+        assert_eq!((taken.ranges, taken.nr_pages), (vec![0..10, 20..22], 12));
+        let left = std::slice::from_ref(&(22..25));
+        assert_eq!((&waiting.ranges[..], waiting.nr_pages), (left, 3));
+    }
 }

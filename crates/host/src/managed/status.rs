@@ -11,6 +11,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 use strata_control::promise::Standing;
+use strata_linux::actuator::Unmoved;
 use strata_linux::run_dir::run_dir;
 use strata_linux::swap;
 
@@ -185,8 +186,8 @@ pub struct TierStatus {
     pub pgdemote_proactive: u64,
     /// Stayed although it was tried.
     pub pgmigrate_fail: u64,
-    /// Those, by reason.
-    pub stayed: BTreeMap<String, u64>,
+    /// Pages that stayed, by reason.
+    pub stayed: BTreeMap<Unmoved, u64>,
     /// Moved, and had gone the other way within the ten minutes before.
     pub nr_back_pages: u64,
     /// Walks in a row that must find a page accessed before it comes up.

@@ -139,7 +139,8 @@ impl Managed {
         let moves = self.moves.as_ref().filter(|_| self.config.is_acting)?;
         let groups = self.groups.values().filter(|group| group.rule().tiers);
         let groups = groups.filter_map(|group| Some((group.kernel_id()?, group.reader().clone())));
-        moves.promote(self.rules.walk_interval(), groups.collect())
+        // What waits is chosen anew by each census, of which two come within the least age.
+        moves.promote(self.rules.min_age(), groups.collect())
     }
 
     /// How much of each group, and of all, is on each node, bytes by the kernel's number.

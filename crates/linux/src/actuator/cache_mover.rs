@@ -30,7 +30,6 @@ use super::worker::Worker;
 use crate::access::KernelGenerations;
 use crate::cgroup::GroupReader;
 use crate::hold_up::PAUSE;
-use crate::process::thread_cpu_ns;
 use crate::sys::page_cache::move_to_node;
 
 /// Pages of one call: as long as a fault on one of them waits.
@@ -158,14 +157,10 @@ pub struct CacheMoveRequest {
 /// What became of it.
 #[derive(Debug)]
 pub struct CacheMoveReport {
-    /// Pages of the request.
-    pub nr_asked_pages: u64,
     /// In memory then, and on another node.
     pub nr_tried_pages: u64,
     /// Moved.
     pub nr_moved_pages: u64,
-    /// Processor time of that, nanoseconds.
-    pub cpu_ns: u64,
 }
 
 /// The owner's side.
@@ -181,10 +176,7 @@ impl CacheMover {
     /// There can be none.
     pub fn start() -> io::Result<CacheMover> {
         let worker = Worker::start("strata-cachemov", IN_FLIGHT_MAX, |request, stop| {
-            let before_ns = thread_cpu_ns();
-            let mut report = carry_out(&request, &|| stop.is_set());
-            report.cpu_ns = thread_cpu_ns() - before_ns;
-            report
+            carry_out(&request, &|| stop.is_set())
         })?;
         Ok(CacheMover { worker })
     }
@@ -199,11 +191,6 @@ impl CacheMover {
         self.worker.poll()
     }
 
-    /// Whether nothing is under way.
-    pub fn is_idle(&self) -> bool {
-        self.worker.nr_in_flight() == 0
-    }
-
     /// Ends the thread.
     pub fn stop(&mut self) {
         self.worker.stop();
@@ -212,10 +199,8 @@ impl CacheMover {
 
 fn carry_out(request: &CacheMoveRequest, is_stopped: &dyn Fn() -> bool) -> CacheMoveReport {
     let mut report = CacheMoveReport {
-        nr_asked_pages: request.pages.nr_pages,
         nr_tried_pages: 0,
         nr_moved_pages: 0,
-        cpu_ns: 0,
     };
     for range in &request.pages.ranges {
         let mut first = range.start;

@@ -23,7 +23,7 @@ use rustix::io::Errno;
 
 use super::worker::{StopFlag, Worker};
 use crate::hold_up::PAUSE;
-use crate::process::{Process, thread_cpu_ns};
+use crate::process::Process;
 use crate::sys::move_pages::{UNTOLD, move_pages, nodes_of};
 
 /// Pages of one call: some hundred microseconds, in which a program that touches one of them waits.
@@ -45,7 +45,9 @@ pub struct MoveRequest {
 }
 
 /// Why a page stayed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Unmoved {
     /// It was there already.
@@ -73,8 +75,6 @@ pub struct MoveReport {
     pub shared: Vec<u64>,
     /// Pages that stayed, by reason.
     pub stayed: BTreeMap<Unmoved, u64>,
-    /// Processor time of that, nanoseconds.
-    pub cpu_ns: u64,
 }
 
 /// The owner's side.
@@ -108,11 +108,6 @@ impl Mover {
         self.worker.poll()
     }
 
-    /// Whether nothing is under way.
-    pub fn is_idle(&self) -> bool {
-        self.worker.nr_in_flight() == 0
-    }
-
     /// Ends the thread; what it has done is told.
     pub fn stop(&mut self) -> Vec<MoveReport> {
         self.worker.stop()
@@ -120,13 +115,11 @@ impl Mover {
 }
 
 fn carry_out(request: &MoveRequest, stop: &StopFlag) -> MoveReport {
-    let before_ns = thread_cpu_ns();
     let mut report = MoveReport {
         token: request.token,
         moved: Vec::with_capacity(request.addresses.len()),
         shared: Vec::new(),
         stayed: BTreeMap::new(),
-        cpu_ns: 0,
     };
     for batch in request.addresses.chunks(BATCH_PAGES) {
         if stop.is_set() || !request.process.is_alive() {
@@ -136,7 +129,6 @@ fn carry_out(request: &MoveRequest, stop: &StopFlag) -> MoveReport {
         move_batch(request, batch, &mut report);
         sleep(PAUSE);
     }
-    report.cpu_ns = thread_cpu_ns() - before_ns;
     report
 }
 

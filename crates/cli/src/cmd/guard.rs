@@ -244,7 +244,7 @@ fn demote(bytes: u64) -> anyhow::Result<ExitCode> {
         "no guard with --tiers runs that has slower memory to move pages to"
     );
     print::note(&format!(
-        "{} go down after the next walk; strata guard status shows it",
+        "up to {} go down after the next walk, as far as it lies idle; strata guard status shows it",
         Bytes(bytes)
     ));
     Ok(ExitCode::SUCCESS)

@@ -6,8 +6,8 @@
 #   PART=many       what 1, 100 and 2,000 groups cost (GROUPS_OF='1 100 2000'), MINUTES (5) each
 #   PART=soak       MINUTES (20) of random load, kills and garbage (SEED=1); status 1 where something does not hold
 #   PART=mixed      memcached beside fio below a parent's limit, and PART=services, 12 services of which 4 work below one: ROUNDS (5)
-#                   rounds of MINUTES (2) for each of ARMS, SIZE_MIB (384)
-# GUEST='--kernel 6.12' runs soak, mixed or services in a guest, with cgroup v2 (counts say something there, times do not). QUICK=1 rewrites nothing. STRATA names another binary.
+#                   rounds of MINUTES (2) for each of ARMS, SIZE_MIB (384); PART=damon, beside DAMON_RECLAIM, is alike and in a guest only
+# GUEST='--kernel 6.12' runs soak, mixed, services or damon in a guest, with cgroup v2 (counts say something there, times do not). QUICK=1 rewrites nothing. STRATA names another binary.
 # Programs come from this machine or, unpacked, from Debian; one that can't be had is left out, and the page says so. Each has a
 # cgroup of its own, listens on nothing but sockets and pipes in a private directory, and is ended and removed with it.
 source "$(dirname "$0")/lib.sh"
@@ -17,8 +17,8 @@ case $part in
 programs) rounds=${ROUNDS:-5} minutes=${MINUTES:-1.5} ;;
 many) rounds='' minutes=${MINUTES:-5} ;;
 soak) rounds='' minutes=${MINUTES:-20} ;;
-mixed | services) rounds=${ROUNDS:-5} minutes=${MINUTES:-2} ;;
-*) fail "PART is programs, many, soak, mixed or services" ;;
+mixed | services | damon) rounds=${ROUNDS:-5} minutes=${MINUTES:-2} ;;
+*) fail "PART is programs, many, soak, mixed, services or damon" ;;
 esac
 arms=(nothing 0.2%/min 1%/min "fixed age" "kernel's limit")
 [ $part != programs ] || [ -z "${ARMS:-}" ] || IFS=, read -ra arms <<<"$ARMS"

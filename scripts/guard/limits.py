@@ -1,6 +1,7 @@
-"""PART=mixed and PART=services of scripts/evaluate-guard.sh: groups under a limit of their parent.
+"""PART=mixed, services and damon of scripts/evaluate-guard.sh: groups under a limit of their parent, and a guard beside the
+kernel's DAMON_RECLAIM.
 
-  limits.py mixed|services STRATA WORK ROUNDS SECONDS PROGRAMS    a table
+  limits.py mixed|services|damon STRATA WORK ROUNDS SECONDS PROGRAMS    a table
 """
 
 import concurrent.futures
@@ -25,7 +26,7 @@ VALUE, SHARE, NR_SERVICES, NR_WORKING = 2000, 0.79, 12, 4
 def rules(work, parent, arm):
     """A file with the rules of an arm. Page cache goes first below a parent's limit, but where that is switched off."""
     off = "[host]\ncache_first_below_limits = false" if arm == NOT_FIRST else ""
-    below = "/of-nobody" if arm == ALONE else parent
+    below = parent if arm in (GUARD, NOT_FIRST) else "/of-nobody"
     with open(f"{work}/rules.toml", "w") as file:
         file.write(f'[[rule]]\ncgroup = "{below}/*"\npromise = "1%/min"\nmin_age = "10s"\n\n{off}\n')
     return file.name
@@ -33,7 +34,7 @@ def rules(work, parent, arm):
 
 @contextlib.contextmanager
 def guard(strata, work, parent, arm):
-    """The guard of an arm; of the kernel alone, one that only makes the swap."""
+    """The guard of an arm; of the kernel, one that only makes the swap."""
     running = guards.Guard(strata, work, "--config", rules(work, parent, arm), "--swap", guards.SWAP, "--release")
     try:
         programs.wait_for(lambda: guards.own_swaps() or running.process.poll() is not None)
@@ -128,19 +129,61 @@ def services(stack, strata, work, seconds, built, arm, prefix):
     return found | {"answers_per_s": nr_answers / seconds, "late": late / 1e9 / seconds, "gone": ended}
 
 
+@contextlib.contextmanager
+def reclaiming(arm):
+    """DAMON_RECLAIM of the whole host, whatever is free: as the kernel has it, or as soon and as much as the guard."""
+    if arm not in (DAMON, DAMON_SOON):
+        yield
+        return
+    where = "/sys/module/damon_reclaim/parameters"
+    set_to = {"wmarks_high": 1000, "wmarks_mid": 1000, "wmarks_low": 0} | ({"min_age": 10_000_000, "quota_sz": 1 << 30, "quota_ms": 100} if arm == DAMON_SOON else {})
+    for name, value in [*set_to.items(), ("enabled", "Y")]:
+        with open(f"{where}/{name}", "w") as parameter:
+            parameter.write(str(value))
+    yield
+    with open(f"{where}/enabled", "w") as parameter:
+        parameter.write("N")
+
+
+def damon(stack, strata, work, seconds, built, arm, prefix):
+    """Three services that are asked for a fifth of their rows, and one that is asked for all: what goes, and what comes back."""
+    if not os.environ.get("IN_GUEST"):
+        raise RuntimeError("DAMON_RECLAIM is of the whole host: in a guest only")
+    parent = programs.Group(prefix)
+    stack.callback(parent.remove)
+    parent.delegate()
+    rows, running = SIZE_MIB * 4000, []
+    for name, kind, part, *command in [("python", programs.Service, 1, "python3", f"{programs.HERE}/service.py"), ("node", programs.Service, 1, "node", f"{programs.HERE}/service.js"),
+                                       ("python-2", programs.Service, 2, "python3", f"{programs.HERE}/service.py"), ("busy", programs.Swept, 4, "python3", f"{programs.HERE}/service.py")]:
+        running.append(kind(name, f"{prefix}/own", work))
+        stack.callback(running[-1].stop)
+        running[-1].start(rows // part, 1 if name == "busy" else 0.2, *command)
+    pairs = [(service,) for service in running]
+    arms.turns(pairs, 15, killed := set())
+    stack.enter_context(guard(strata, work, f"/{prefix}", arm))
+    groups = [service.group for service in running]
+    before, held = counted(parent, groups), [group.charged() for group in groups]
+    with reclaiming(arm):
+        arms.turns(pairs, seconds, killed)
+    went = [was - group.charged() for was, group in zip(held, groups)]
+    idle, of_busy = sum(went[:-1]) - arms.zram_bytes(), went[-1] / held[-1]
+    return since(before, counted(parent, groups)) | {"held": sum(held[:-1]) / MIB, "net": idle / sum(held[:-1]), "busy": of_busy, "gone": len(killed)}
+
+
 COLUMNS = {
+    damon: [("held", "held, MiB", "{:.0f}"), ("net", "given back net", "{:.1%}"), ("busy", "of the one that uses all", "{:.1%}"), ("gone", "programs ended", "{:.0f}")],
     mixed: [("gets_per_s", "gets a second", "{:.0f}"), ("reads_per_s", "reads a second", "{:.0f}"), ("gone", "values missing", "{:.0f}")],
     services: [("answers_per_s", "answers a second", "{:.0f}"), ("late", "of the time later than 99 % were before", "{:.1%}"), ("gone", "services ended", "{:.0f}")],
 }
 COMMON = [("pswpin", "pages in from swap", "{:.0f}"), ("pswpout", "out to swap", "{:.0f}"), ("faults", "major faults", "{:.0f}"),
           ("waited_s", "waited for memory, s", "{:.2f}"), ("oom_kill", "killed by the kernel", "{:.0f}")]
-ALONE, NOT_FIRST = "kernel alone", "guard without cache first"
-ARMS = [ALONE, "guard", NOT_FIRST]
+ALONE, GUARD, NOT_FIRST, DAMON, DAMON_SOON = "kernel alone", "guard", "guard without cache first", "DAMON_RECLAIM", "DAMON_RECLAIM after 10 s"
+ARMS = {mixed: [ALONE, GUARD, NOT_FIRST], services: [ALONE, GUARD], damon: [ALONE, GUARD, DAMON, DAMON_SOON]}
 
 
 def main(part, strata, work, rounds, seconds, built):
-    of = {"mixed": mixed, "services": services}[part]
-    names = os.environ.get("ARMS", ",".join(ARMS[: 3 if of is mixed else 2])).split(",")
+    of = {of.__name__: of for of in ARMS}[part]
+    names = os.environ["ARMS"].split(",") if "ARMS" in os.environ else ARMS[of]
     checked = {name: subprocess.run([strata, "guard", "--check", "--config", rules(work, "/x", name)], capture_output=True, text=True) for name in names}
     found = {name: [] for name in names if not checked[name].returncode}
     names = list(found)

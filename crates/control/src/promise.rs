@@ -259,6 +259,11 @@ impl Keeper {
         std::mem::take(&mut self.is_broken_again).then_some(MEMORY)
     }
 
+    /// Nothing is to be taken now: what came back within the minute has used up the promise, or it rests.
+    pub fn is_used_up(&self) -> bool {
+        self.is_resting() || self.came_back().total() >= self.allowed_pages()
+    }
+
     /// The kinds, first the one of which less is used again.
     pub fn order(&self) -> [Kind; 2] {
         match self.file.of_idle <= self.anon.of_idle {
@@ -270,7 +275,7 @@ impl Keeper {
     /// How many pages of a kind may be taken until the next look, beside those that went since the last one or are
     /// `planned` to go.
     pub fn room(&self, kind: Kind, planned: NrPages) -> u64 {
-        if self.is_resting() || self.came_back().total() >= self.allowed_pages() {
+        if self.is_used_up() {
             return 0;
         }
         let planned: f64 = KINDS

@@ -277,6 +277,7 @@ fn table(ranking: &Ranking, columns: Option<usize>) -> String {
             text.push_str(&format!("{:>11}  {what}\n", Bytes(bytes).to_string()));
         }
     }
+    text.push_str(&by_node(ranking, columns));
     if let Some(budget) = &ranking.safe_budget {
         text.push_str(&format!(
             "\nsafe: {} for {}, {} less than now: strata run --cgroup {} --memory {}M\n",
@@ -286,6 +287,46 @@ fn table(ranking: &Ranking, columns: Option<usize>) -> String {
             shell_word(&budget.group),
             budget.budget_bytes >> 20,
         ));
+    }
+    text
+}
+
+/// Where there are several memory nodes: what each group uses, where its pages are, and which node has room for what it uses.
+fn by_node(ranking: &Ranking, columns: Option<usize>) -> String {
+    if ranking.nodes.is_empty() {
+        return String::new();
+    }
+    let mut text = "\n".to_owned();
+    for node in &ranking.nodes {
+        text.push_str(&format!(
+            "memory node {}{}: {}, {} free\n",
+            node.node,
+            if node.is_upper { "" } else { ", slower" },
+            Bytes(node.total_bytes),
+            Bytes(node.free_bytes)
+        ));
+    }
+    text.push_str(&format!("\n{:>11}", "used"));
+    for node in &ranking.nodes {
+        text.push_str(&format!("  {:>11}", format!("on node {}", node.node)));
+    }
+    text.push_str(&format!("  {:>9}  group\n", "fits node"));
+    let told = ranking
+        .groups
+        .iter()
+        .filter(|group| group.resident_bytes >= ROW_BYTES_MIN);
+    for group in told {
+        let mut line = format!("{:>11}", Bytes(group.used_bytes()).to_string());
+        for node in &ranking.nodes {
+            let bytes = group.nodes.get(&node.node).copied().unwrap_or(0);
+            line.push_str(&format!("  {:>11}", Bytes(bytes).to_string()));
+        }
+        let fits = group
+            .fits_node
+            .map_or_else(|| "none".to_owned(), |node| node.to_string());
+        line.push_str(&format!("  {fits:>9}  {}", group.group.escape_default()));
+        text.push_str(&print::cut(&line, columns));
+        text.push('\n');
     }
     text
 }
@@ -314,7 +355,7 @@ fn age_arg(text: &str) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use strata_host::observe::ledger::{KindBytes, RankedProgram, SafeBudget};
+    use strata_host::observe::ledger::{KindBytes, NodeStatus, RankedProgram, SafeBudget};
 
     fn program(pid: i32, idle_bytes: u64) -> RankedProgram {
         RankedProgram {
@@ -333,16 +374,11 @@ mod tests {
     fn group(name: &str, programs: Vec<RankedProgram>) -> RankedGroup {
         RankedGroup {
             group: name.to_owned(),
-            unit: None,
-            container: None,
             nr_processes: programs.len() as u64,
             resident_bytes: 1 << 20,
-            shared_bytes: 0,
-            unknown_bytes: 0,
             idle_bytes: programs.iter().map(|program| program.idle_bytes).sum(),
-            idle: KindBytes::default(),
-            charged_bytes: None,
             programs,
+            ..RankedGroup::default()
         }
     }
 
@@ -368,6 +404,33 @@ mod tests {
         );
         let table = table(&ranking, None);
         assert_eq!(table.lines().count(), 3 + 4, "{table}");
+    }
+
+    #[test]
+    fn where_memory_nodes_are_several_it_is_told_what_each_group_uses_and_where_that_fits() {
+        let mut web = group("/web", vec![program(30, 100 << 20)]);
+        (web.resident_bytes, web.fits_node) = (140 << 20, Some(0));
+        web.nodes = [(0, 30 << 20), (1, 110 << 20)].into();
+        let node = |node| NodeStatus {
+            node,
+            is_upper: node == 0,
+            total_bytes: 1 << 30,
+            free_bytes: 500 << 20,
+            resident_bytes: 0,
+        };
+        let ranking = Ranking {
+            groups: vec![web],
+            nodes: vec![node(0), node(1)],
+            ..Ranking::default()
+        };
+        let text = table(&ranking, None);
+        for told in [
+            "memory node 1, slower: 1.0 GiB, 500.0 MiB free",
+            "   40.0 MiB     30.0 MiB    110.0 MiB          0  /web",
+        ] {
+            assert!(text.contains(told), "{text}");
+        }
+        assert!(!table(&Ranking::default(), None).contains("node"));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use strata_linux::addr::{AddrRange, PAGE_BYTES};
 use strata_linux::nodes::Nodes;
 use strata_linux::process::Process;
 use strata_linux::swap::swap_areas;
-use support::leaks::Guard;
+use support::leaks::{Guard, run_dir};
 use support::live::{Live, TestGroup};
 use support::programs::{Touch, program};
 use support::residency::{forget, in_group, write_file};
@@ -153,6 +153,16 @@ fn the_idle_half_goes_down_swap_is_not_used_and_the_halves_trade_places_when_the
         bytes(counts, "pgdemote_proactive") >= 2 * enough,
         "{traded:#}"
     );
+    // What is in use stays, whoever asks for it.
+    let used = on(&halves, HALF, fast);
+    let asked = Strata::new(["guard", "demote", "1G"]).finish();
+    asked.expect_success();
+    let nr_walks = bytes(&live.json(), "nr_walks");
+    wait_for(&live, "two walks after the request", |status| {
+        bytes(status, "nr_walks") > nr_walks + 2
+    });
+    assert!(!run_dir().join("guard/demote").exists(), "it was taken");
+    assert!(on(&halves, HALF, fast) >= used.min(enough));
     let nr_walks = bytes(&traded, "nr_walks") - walks_before;
     println!("traded places within {nr_walks} walks");
     end(live);
@@ -297,6 +307,73 @@ fn a_file_that_is_read_again_and_again_comes_up_at_the_rate_and_one_that_was_rea
 }
 
 #[test]
+fn who_looks_at_programs_and_files_is_told_on_which_node_they_are() {
+    needs!("cap_bpf", "memory_cgroup");
+    let nodes = two_nodes!();
+    let directory = open_disk!();
+    let _guard = Guard::new();
+    let (_, slow) = kernel_ids(&nodes);
+    let group = TestGroup::new("guard-seen-nodes");
+    let file = directory.path().join("file");
+    write_file(&group, &file, FILE_MIB);
+    forget(&file);
+    let mut reader = Touch::start_behind(&mut in_group(&group, program("reader")), [&file]);
+    reader.ask(&format!("node {slow}"));
+    reader.ask(&format!("read 0 {}", FILE_MIB * 256));
+    let path = group.path.to_str().expect("text");
+    let name = path.rsplit('/').next().expect("a name");
+    let json = |args: &[&str]| {
+        let asked = Strata::new(args).args(["--format", "json"]);
+        asked.finish().expect_success().json()
+    };
+    let files = json(&["files", "--cgroup", path]);
+    let rows = files["files"].as_array().expect("files");
+    let is_it = |row: &&Value| {
+        row["path"]
+            .as_str()
+            .is_some_and(|path| path.ends_with("/file"))
+    };
+    let row = rows.iter().find(is_it).expect("the file");
+    assert!(
+        bytes(&row["nodes"], &slow.to_string()) >= (FILE_MIB - 1) * MIB,
+        "{row:#}"
+    );
+
+    let halves = Halves::start("seen");
+    let there = halves.on_nodes(&nodes, 0, 2 * HALF);
+    let pid = halves.touch.pid.to_string();
+    let seen = json(&["wss", "--pid", &pid, "--for", "2s", "--interval", "1s"]);
+    for (node, nr_pages) in &there {
+        let told = bytes(&seen["nodes"], &node.to_string());
+        assert!(told >= nr_pages * PAGE_BYTES * 9 / 10, "{there:?} {seen:#}");
+    }
+    let told: u64 = nodes
+        .nodes()
+        .iter()
+        .map(|node| bytes(&seen["nodes"], &node.kernel_id.to_string()))
+        .sum();
+    assert_eq!(
+        told,
+        bytes(&seen, "resident_bytes"),
+        "each page is on one node: {seen:#}"
+    );
+
+    let ranking = json(&["idle", "--age", "1s"]);
+    assert_eq!(
+        ranking["nodes"].as_array().map(Vec::len),
+        Some(nodes.nodes().len()),
+        "{ranking:#}"
+    );
+    let of_halves = of(&ranking, &halves.name());
+    assert!(
+        of_halves["fits_node"].is_u64(),
+        "{of_halves:#} beside {name}"
+    );
+    drop(reader);
+    halves.end();
+}
+
+#[test]
 fn where_all_memory_is_equally_fast_that_is_said_and_nothing_moves() {
     needs!("cap_bpf", "memory_cgroup", "zram");
     if Nodes::read().is_ok_and(|nodes| nodes.has_tiers()) {
@@ -311,6 +388,9 @@ fn where_all_memory_is_equally_fast_that_is_said_and_nothing_moves() {
         bytes(of(status, &name), "away_bytes") > 16 * MIB
     });
     assert!(status["tiers"].is_null(), "{status:#}");
+    let asked = Strata::new(["guard", "demote", "16M"]).finish();
+    assert_eq!(asked.code(), Some(1), "{}", asked.stdout);
+    assert!(asked.stderr.contains("slower memory"), "{}", asked.stderr);
     live.signal(rustix::process::Signal::INT);
     assert_eq!(live.end().code(), Some(0), "{}", live.stderr());
     halves.end();

@@ -183,8 +183,8 @@ impl Managed {
     }
 
     /// Where memory is short, of the host or below a limit: page cache that nobody maps and nobody reads goes first, without
-    /// a walk and without swap; then the oldest pages of all groups there, promise or not. What is younger than rules call
-    /// idle is left to the kernel.
+    /// a walk and without swap; then the oldest pages of all groups there, of the host promise or not. What is younger than
+    /// rules call idle is left to the kernel.
     pub(super) fn relieve(&mut self, observer: &Observer) {
         if !self.config.is_acting {
             return;
@@ -230,7 +230,8 @@ impl Managed {
         readings
     }
 
-    /// Has groups below a limit give so many pages.
+    /// Has groups below a limit give so many pages: none of a program's that has used up its promise. That is the kernel's,
+    /// which takes page cache that programs read each second before memory that they read back from swap.
     fn relieve_below(&mut self, members: &[GroupId], nr_pages: u64, observer: &Observer) {
         if self.is_cache_going(members) {
             // What programs have to give is known when that is gone.
@@ -240,7 +241,9 @@ impl Managed {
         if is_first && self.drop_cache_of(members, nr_pages) > 0 {
             return;
         }
-        if self.take_oldest_idle(members, nr_pages, observer) == 0 && !is_first {
+        let keeps_promise = |id: &&GroupId| self.groups.get(id).is_some_and(|of| !of.is_used_up());
+        let able: Vec<GroupId> = members.iter().filter(keeps_promise).copied().collect();
+        if self.take_oldest_idle(&able, nr_pages, observer) == 0 && !is_first {
             self.drop_cache_of(members, nr_pages);
         }
     }

@@ -10,9 +10,8 @@ use super::promised::{self, Promised};
 use super::rules::Rule;
 use super::status::{GroupStatus, WhyNotMore};
 use super::waits::{self, Waits};
-use crate::observe::ledger::{Ages, KindBytes};
+use crate::observe::ledger::{Ages, KindBytes, OnNodes};
 use crate::observe::programs::Label;
-use std::collections::BTreeMap;
 use std::time::Duration;
 use strata_control::guard::{self, Leaning, Offer, Walked};
 use strata_control::last_resort::Exposed;
@@ -65,7 +64,7 @@ pub(super) struct Group {
     nr_returned_pages: u64,
     why_not_more: Option<WhyNotMore>,
     /// In memory on each memory node, by the kernel's number, bytes.
-    pub(super) on_nodes: BTreeMap<u32, u64>,
+    pub(super) on_nodes: OnNodes,
 }
 
 impl Group {
@@ -95,7 +94,7 @@ impl Group {
             nr_amount_pages: 0,
             nr_returned_pages: 0,
             why_not_more: None,
-            on_nodes: BTreeMap::new(),
+            on_nodes: OnNodes::new(),
         }
     }
 
@@ -138,6 +137,11 @@ impl Group {
             Leaning::FileOnly => 0,
             Leaning::ByReturns | Leaning::FileFirst | Leaning::AnonFirst => u64::MAX,
         }
+    }
+
+    /// Its promise allows nothing more now: below a limit the kernel chooses better, which knows what it has read back.
+    pub(super) fn is_used_up(&self) -> bool {
+        self.is_promised() && !self.is_frozen && self.keeper.is_used_up()
     }
 
     /// As it stands where the host stays short.
@@ -207,6 +211,7 @@ impl Group {
         self.resident = pages_of(ages.resident());
         self.shared = pages_of(ages.shared());
         self.unknown = pages_of(ages.unknown());
+        self.on_nodes.clone_from(ages.on_nodes());
         self.away = away;
         self.went = NrPages::default();
         let returned = sum(returned, self.cache.look());

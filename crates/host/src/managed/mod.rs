@@ -50,7 +50,7 @@ pub use by_amount::Hand;
 pub use house::{House, HouseError};
 pub use promised::Promised;
 pub use rules::{CacheFirst, FileBudget, PatternError, Rule, Rules, TierRules, Whom};
-pub use status::{GroupStatus, NodeStatus, Status, TierStatus, WhyNotMore, demand_demotion};
+pub use status::{GroupStatus, Status, TierStatus, WhyNotMore, demand_demotion};
 pub use strata_control::last_resort::WhenShort;
 pub use strata_control::promise::Standing;
 pub use writes::SwapWriteBound;
@@ -426,7 +426,6 @@ impl Managed {
         let of_space: BTreeMap<SpaceId, usize> = spaces
             .filter_map(|(space, group)| Some((SpaceId(space.0), *numbers.get(&group)?)))
             .collect();
-        self.count_on_nodes(&of_space);
         let (counted, _) = self
             .pages
             .count(numbers.len(), |space| of_space.get(&space).copied());

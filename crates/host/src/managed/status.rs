@@ -5,6 +5,7 @@
 //! **Owns** the figures and their names, and that file. **Does not own** how they are shown.
 
 use crate::keeper;
+use crate::observe::ledger::NodeStatus;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -153,21 +154,6 @@ pub struct GroupStatus {
     pub nodes: BTreeMap<u32, u64>,
     /// What keeps the group from giving more; `None`: there is no more.
     pub why_not_more: Option<WhyNotMore>,
-}
-
-/// A memory node as it stands. Sizes in bytes.
-#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
-pub struct NodeStatus {
-    /// The kernel's number.
-    pub node: u32,
-    /// Whether its memory is as fast as any that a processor is near to.
-    pub is_upper: bool,
-    /// All of it.
-    pub total_bytes: u64,
-    /// Free.
-    pub free_bytes: u64,
-    /// Of the groups that are looked after.
-    pub resident_bytes: u64,
 }
 
 /// What moved between nodes, pages; named as in the kernel's `vmstat` where it has them.

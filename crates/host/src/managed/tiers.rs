@@ -11,7 +11,7 @@
 
 use super::Managed;
 use super::moves::Moves;
-use super::status::NodeStatus;
+use crate::observe::ledger::{NodeStatus, OnNodes};
 use crate::observe::{Observer, SpaceId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use strata_linux::actuator::Promote;
 use strata_linux::addr::PAGE_BYTES;
 use strata_linux::process::Process;
 use strata_lru::ages::Ledger;
-use strata_lru::{Kind, NodeId, NodeSet};
+use strata_lru::{Kind, NodeSet};
 
 const NO_TIERS: &str =
     "all memory of this machine is equally fast: no page moves between memory nodes";
@@ -54,9 +54,7 @@ impl Managed {
             ),
         };
         self.moves = moves;
-        let ranges = self.moves.as_ref().map(|moves| moves.nodes().page_ranges());
-        let is_seen = observer.see_nodes(&ranges.unwrap_or_default());
-        if self.moves.is_some() && !is_seen {
+        if self.moves.is_some() && !self.pages.see_nodes(observer) {
             self.moves = None;
             return Some(NOT_SEEN.to_owned());
         }
@@ -143,47 +141,16 @@ impl Managed {
         moves.promote(self.rules.min_age(), groups.collect())
     }
 
-    /// How much of each group, and of all, is on each node, bytes by the kernel's number.
-    pub(super) fn count_on_nodes(&mut self, of_space: &BTreeMap<SpaceId, usize>) {
-        let Some(moves) = &self.moves else {
-            return;
-        };
-        for group in self.groups.values_mut() {
-            group.on_nodes.clear();
-        }
-        for (at, node) in moves.nodes().nodes().iter().enumerate() {
-            let on = NodeSet::from_iter([NodeId(at as u8)]);
-            let counted = self
-                .pages
-                .ledger()
-                .count_on(on, self.groups.len(), |space, _| {
-                    of_space.get(&SpaceId(space.0)).copied()
-                });
-            for (group, ages) in self.groups.values_mut().zip(&counted.parts) {
-                let bytes = ages.resident().total() * PAGE_BYTES;
-                group.on_nodes.insert(node.kernel_id, bytes);
-            }
-        }
-    }
-
     /// Each node as it stands.
     pub(super) fn node_status(&self) -> Vec<NodeStatus> {
-        let Some(moves) = &self.moves else {
-            return Vec::new();
-        };
-        let rooms = moves.nodes().rooms().unwrap_or_default();
-        let nodes = moves.nodes().nodes().iter().enumerate().zip(rooms);
-        let status = nodes.map(|((at, node), room)| {
-            let of = |group: &super::Group| group.on_nodes.get(&node.kernel_id).copied();
-            NodeStatus {
-                node: node.kernel_id,
-                is_upper: moves.nodes().is_upper(NodeId(at as u8)),
-                total_bytes: room.total_bytes,
-                free_bytes: room.free_bytes,
-                resident_bytes: self.groups.values().filter_map(of).sum(),
-            }
-        });
-        status.collect()
+        let mut resident = OnNodes::new();
+        for (node, bytes) in self.groups.values().flat_map(|group| &group.on_nodes) {
+            *resident.entry(*node).or_default() += bytes;
+        }
+        let moves = self.moves.iter();
+        moves
+            .flat_map(|moves| NodeStatus::of_all(moves.nodes(), &resident))
+            .collect()
     }
 
     /// Whether pages of a group go to slower memory before they go to swap; and from where they go to swap.

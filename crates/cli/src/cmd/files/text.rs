@@ -163,6 +163,7 @@ mod tests {
                 used_bytes: 1 << 20,
                 dirty_bytes: 4096,
                 mapped_bytes: 0,
+                nodes: [].into(),
                 recency: None,
                 is_open: false,
                 is_deleted: true,

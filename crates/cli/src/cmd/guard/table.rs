@@ -4,7 +4,8 @@
 
 use std::time::Duration;
 
-use strata_host::managed::{GroupStatus, NodeStatus, Status, TierStatus};
+use strata_host::managed::{GroupStatus, Status, TierStatus};
+use strata_host::observe::ledger::NodeStatus;
 use strata_linux::addr::PAGE_BYTES;
 use strata_linux::units::Bytes;
 

@@ -272,6 +272,7 @@ mod tests {
                 idle_bytes: Some(4096),
                 shared_bytes: 0,
                 unknown_bytes: 0,
+                nodes: [].into(),
                 mappings: (0..nr_mappings).map(mapping).collect(),
             }),
             ..TargetView::of_cgroup(name)

@@ -70,6 +70,14 @@ pub(super) fn sentence(report: &WorkingSetReport) -> String {
         "about {} of {resident} are needed (used within {within}); {rest}\n",
         Bytes(needed)
     );
+    let nodes = figures.nodes.iter();
+    let nodes: Vec<String> = nodes
+        .map(|(node, bytes)| format!("{} on memory node {node}", Bytes(*bytes)))
+        .collect();
+    let sentence = match nodes.is_empty() {
+        true => sentence,
+        false => format!("{sentence}{}\n", nodes.join(", ")),
+    };
     match &report.cache {
         Some(cache) => {
             let longest = figures.windows.last();
@@ -369,7 +377,20 @@ pub(super) mod tests {
             untouched_bytes: idle_mib * MIB,
             shared_bytes: 0,
             unknown_bytes: 0,
+            nodes: [].into(),
         }
+    }
+
+    #[test]
+    fn where_memory_nodes_are_several_it_is_told_what_is_on_each() {
+        let mut report = example();
+        assert_eq!(sentence(&report).lines().count(), 1);
+        report.figures.nodes = [(0, 900 * MIB), (2, 400 * MIB)].into();
+        let text = sentence(&report);
+        assert!(
+            text.ends_with("\n900 MiB on memory node 0, 400 MiB on memory node 2\n"),
+            "{text}"
+        );
     }
 
     /// A process of 1300 MiB of which 412 MiB are used.

@@ -14,8 +14,10 @@
 mod watched;
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use super::ledger::OnNodes;
 use strata_linux::access::AccessError;
 use strata_linux::access::census::{
     Budget, Census, CensusCost, FileId, FileName, FileNames, FilePart, GroupNames, IdleEstimate,
@@ -102,6 +104,9 @@ pub struct FileRow {
     pub dirty_bytes: u64,
     /// Bytes in memory that a process has mapped.
     pub mapped_bytes: u64,
+    /// In memory on each memory node, where there are several and all of memory was looked at, without a watch.
+    #[serde(skip_serializing_if = "OnNodes::is_empty")]
+    pub nodes: OnNodes,
     /// When pages were last read; where there was a watch.
     #[serde(flatten)]
     pub recency: Option<Recency>,
@@ -253,6 +258,7 @@ impl<'a> Telling<'a> {
 
     fn report(self, question: &FilesQuestion, taken: &Taken) -> FilesReport {
         let recency = |sums: &Sums| self.age.map(|age| Recency::new(sums, age));
+        let on_nodes = by_node(&self.parts);
         let mut parts = merged(self.parts);
         if self.age.is_some() {
             parts.sort_by_key(|part| Reverse(recency(&part.sums).map(|found| found.idle_bytes)));
@@ -275,6 +281,7 @@ impl<'a> Telling<'a> {
                 used_bytes: bytes(part.sums.used_bytes),
                 dirty_bytes: bytes(part.sums.dirty_bytes),
                 mapped_bytes: bytes(part.sums.mapped_bytes),
+                nodes: on_nodes.get(&key(part)).cloned().unwrap_or_default(),
                 recency: recency(&part.sums),
                 is_open,
                 is_deleted: part.file.is_deleted,
@@ -358,13 +365,29 @@ fn directory(path: &Path) -> Result<PathBuf, FilesError> {
     Ok(found)
 }
 
+/// What is one row: device and number of the file, and the group.
+type Key = ((u32, u32), u64, u64, u64);
+
+fn key(part: &FilePart) -> Key {
+    let file = &part.file;
+    let device = (file.device.major, file.device.minor);
+    (device, file.inode, file.generation, part.group_id)
+}
+
+/// Bytes of each row by memory node, where they are told apart.
+fn by_node(parts: &[FilePart]) -> BTreeMap<Key, OnNodes> {
+    let mut on_nodes: BTreeMap<Key, OnNodes> = BTreeMap::new();
+    for part in parts {
+        if let Some(node) = part.node {
+            let of_row = on_nodes.entry(key(part)).or_default();
+            *of_row.entry(node).or_default() += part.sums.bytes;
+        }
+    }
+    on_nodes
+}
+
 /// One part for each file and group, most in memory first.
 fn merged(mut parts: Vec<FilePart>) -> Vec<FilePart> {
-    let key = |part: &FilePart| {
-        let file = &part.file;
-        let device = (file.device.major, file.device.minor);
-        (device, file.inode, file.generation, part.group_id)
-    };
     parts.sort_unstable_by_key(key);
     parts.dedup_by(|next, kept| {
         let is_same = key(next) == key(kept);

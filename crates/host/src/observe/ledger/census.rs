@@ -3,6 +3,7 @@
 //! **Owns** the bounds that are told, and which mappings are told as one. **Does not own** counting and its arithmetic
 //! (`strata_lru::ages`).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use strata_linux::addr::PAGE_BYTES;
@@ -53,39 +54,50 @@ impl From<NrPages> for KindBytes {
     }
 }
 
+/// Bytes in memory on each memory node, by the kernel's number; empty where there is but one, or where nobody tells.
+pub type OnNodes = BTreeMap<u32, u64>;
+
 /// Bytes in memory by the time of their last access: [`strata_lru::ages::Ages`] in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ages(pub(super) ages::Ages);
+pub struct Ages {
+    pub(super) of: ages::Ages,
+    pub(super) on_nodes: OnNodes,
+}
 
 impl Ages {
+    /// All that is in memory, by memory node.
+    pub fn on_nodes(&self) -> &OnNodes {
+        &self.on_nodes
+    }
+
     /// All that is in memory.
     pub fn resident(&self) -> KindBytes {
-        self.0.resident().into()
+        self.of.resident().into()
     }
 
     /// What is in memory and may be accessed without a trace: its age is unknown.
     pub fn unknown(&self) -> KindBytes {
-        self.0.unseen().into()
+        self.of.unseen().into()
     }
 
     /// What is in memory and is known to be mapped by others, too.
     pub fn shared(&self) -> KindBytes {
-        self.0.shared().into()
+        self.of.shared().into()
     }
 
     /// The working set of a window ([`ages::Ages::accessed_within`]).
     pub fn accessed_within(&self, window: Duration) -> KindBytes {
-        self.0.accessed_within(window).into()
+        self.of.accessed_within(window).into()
     }
 
     /// What has certainly not been accessed for so long ([`ages::Ages::idle_for`]).
     pub fn idle_for(&self, at_least: Duration) -> KindBytes {
-        self.0.idle_for(at_least).into()
+        self.of.idle_for(at_least).into()
     }
 
     /// What was last used longer ago ([`ages::Ages::last_used_before`]).
     pub fn last_used_before(&self, age: Duration) -> KindBytes {
-        self.0.last_used_before(age).into()
+        self.of.last_used_before(age).into()
     }
 }
 

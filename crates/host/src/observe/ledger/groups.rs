@@ -9,13 +9,15 @@
 //! **Invariants**
 //! - I1: a space counts in one group: the one its process was in when it was first seen.
 
-use super::{AgedPages, Ages, KindBytes};
+use super::nodes::{NodeStatus, fit};
+use super::{AgedPages, Ages, KindBytes, OnNodes};
 use crate::observe::programs::{Label, Program, Programs, printable};
 use crate::observe::{Observer, Piece, SpaceId, Visitor, Walked};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 use strata_linux::cgroup::GroupReader;
+use strata_linux::nodes::Nodes;
 use strata_linux::process::{Mapping, Process};
 
 /// Of what lies idle this share stays in a safe budget: one in so many parts.
@@ -41,7 +43,7 @@ struct Member {
 }
 
 /// A group, by what it could give.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct RankedGroup {
     /// Path of the group below the mount, as `/proc/PID/cgroup` prints it; `-` for processes in none.
     pub group: String,
@@ -61,6 +63,12 @@ pub struct RankedGroup {
     pub idle_bytes: u64,
     /// Idle memory, by kind.
     pub idle: KindBytes,
+    /// In memory on each memory node, where there are several.
+    #[serde(skip_serializing_if = "OnNodes::is_empty")]
+    pub nodes: OnNodes,
+    /// The fastest memory node whose memory has room for what is not idle of it, beside that of groups told before it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fits_node: Option<u32>,
     /// Charged to it and the groups below, page cache included; `None` where that can't be read.
     pub charged_bytes: Option<u64>,
     /// The programs in it with anything in memory, those first that could give most.
@@ -114,8 +122,18 @@ pub struct Ranking {
     pub idle_bytes: u64,
     /// Groups with anything in memory.
     pub groups: Vec<RankedGroup>,
+    /// Memory nodes, where there are several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<NodeStatus>,
     /// For the group that could give most of its own; `None` if none could give anything worth it.
     pub safe_budget: Option<SafeBudget>,
+}
+
+impl RankedGroup {
+    /// Its working set: in memory, and accessed within the age.
+    pub fn used_bytes(&self) -> u64 {
+        self.resident_bytes.saturating_sub(self.idle_bytes)
+    }
 }
 
 impl IdleGroups {
@@ -126,6 +144,7 @@ impl IdleGroups {
 
     /// Walks once.
     pub fn observe(&mut self, observer: &mut Observer) -> Walked {
+        self.pages.see_nodes(observer);
         self.pages.start_walk(observer.elapsed());
         let walked = observer.walk(self);
         self.pages.end_walk(observer);
@@ -187,6 +206,8 @@ impl IdleGroups {
                 unknown_bytes: ages.unknown().total_bytes(),
                 idle_bytes: idle.total_bytes(),
                 idle,
+                nodes: ages.on_nodes().clone(),
+                fits_node: None,
                 charged_bytes: charged_bytes(group),
                 programs,
             });
@@ -194,12 +215,20 @@ impl IdleGroups {
         groups.retain(|group| group.resident_bytes > 0);
         groups.sort_by_key(|group| std::cmp::Reverse(group.idle_bytes));
         let safe_budget = groups.iter().find_map(safe_budget);
+        let several = Some(total.on_nodes()).filter(|on_nodes| !on_nodes.is_empty());
+        let nodes =
+            several.and_then(|on_nodes| Some(NodeStatus::of_all(&Nodes::read().ok()?, on_nodes)));
+        let nodes = nodes.unwrap_or_default();
+        if !nodes.is_empty() {
+            fit(&mut groups, &nodes);
+        }
         Ranking {
             age_ms: millis(age),
             watched_ms: millis(self.pages.ledger().watched()),
             resident_bytes: total.resident().total_bytes(),
             idle_bytes: total.idle_for(age).total_bytes(),
             groups,
+            nodes,
             safe_budget,
         }
     }
@@ -326,16 +355,12 @@ mod tests {
     fn a_safe_budget_leaves_what_is_used_what_is_shared_and_a_margin() {
         let group = |name: &str, charged_mib: Option<u64>, idle_mib: u64| RankedGroup {
             group: name.to_owned(),
-            unit: None,
-            container: None,
             nr_processes: 1,
             resident_bytes: 500 << 20,
             shared_bytes: 20 << 20,
-            unknown_bytes: 0,
             idle_bytes: idle_mib << 20,
-            idle: KindBytes::default(),
             charged_bytes: charged_mib.map(|mib| mib << 20),
-            programs: Vec::new(),
+            ..RankedGroup::default()
         };
         let of = |name, charged_mib, idle_mib| {
             let budget = safe_budget(&group(name, charged_mib, idle_mib))?;

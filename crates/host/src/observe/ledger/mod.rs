@@ -22,12 +22,14 @@
 mod census;
 mod family;
 mod groups;
+mod nodes;
 mod report;
 #[cfg(test)]
 mod tests;
 
-pub use census::{Ages, Census, IDLE_BOUNDS_S, KindBytes, MappingAges};
+pub use census::{Ages, Census, IDLE_BOUNDS_S, KindBytes, MappingAges, OnNodes};
 pub use groups::{IdleGroups, RankedGroup, RankedProgram, Ranking, SafeBudget};
+pub use nodes::NodeStatus;
 pub use report::{Figures, IdleReport, MappingReport, WatchCost, WindowReport, WorkingSetReport};
 
 use super::guest;
@@ -38,9 +40,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 use strata_linux::addr::PAGE_BYTES;
+use strata_linux::nodes::Nodes;
 use strata_linux::process::{FilePart, Mapping, MappingClass, Process, Unreclaimable};
 use strata_lru::ages::{Home, Ledger, MovedPages, ObjectNo, Place, Run, Standing, Told};
-use strata_lru::{GroupId, NodeId, SpaceNo};
+use strata_lru::{GroupId, NodeId, NodeSet, SpaceNo};
 
 /// The group of those who only look: they ask by parts.
 const NO_GROUP: GroupId = GroupId(0);
@@ -76,6 +79,8 @@ pub struct AgedPages {
     ledger: Ledger,
     families: Families,
     spaces: BTreeMap<SpaceId, Space>,
+    /// Memory nodes that are told apart, by the kernel's number; `None`: nobody has asked yet.
+    nodes: Option<Vec<u32>>,
 }
 
 impl AgedPages {
@@ -86,10 +91,24 @@ impl AgedPages {
 
     /// Walks once: [`AgedPages::start_walk`], [`Observer::walk`] and [`AgedPages::end_walk`].
     pub fn observe(&mut self, observer: &mut Observer) -> Walked {
+        self.see_nodes(observer);
         self.start_walk(observer.elapsed());
         let walked = observer.walk(self);
         self.end_walk(observer);
         walked
+    }
+
+    /// From now on walks tell on which memory node pages are, where there are several and the observer can tell. Returns whether
+    /// they do.
+    pub fn see_nodes(&mut self, observer: &mut Observer) -> bool {
+        let nodes = self.nodes.get_or_insert_with(|| {
+            let nodes = Nodes::read().inspect_err(|error| tracing::debug!("{error}"));
+            let several = nodes.ok().filter(|nodes| nodes.nodes().len() > 1);
+            let seen = several.filter(|nodes| observer.see_nodes(&nodes.page_ranges()));
+            let ids = seen.iter().flat_map(Nodes::nodes);
+            ids.map(|node| node.kernel_id).collect()
+        });
+        !nodes.is_empty()
     }
 
     /// To be called before each walk, for who passes walks on to several visitors. `at` is a time on
@@ -184,21 +203,21 @@ impl AgedPages {
             let number = numbers.get(&(&**name, *class)).copied();
             number.filter(|_| is_meant(id))
         };
-        let counted = self.ledger.count(mappings.len(), number_of);
+        let (parts, total) = self.count_by(mappings.len(), number_of);
         for (no, index) in self.ledger.held_places() {
             if let Some(number) = number_of(no, index) {
                 mappings[number].nr_mappings += 1;
             }
         }
-        for (mapping, ages) in mappings.iter_mut().zip(counted.parts) {
-            mapping.ages = Ages(ages);
+        for (mapping, ages) in mappings.iter_mut().zip(parts) {
+            mapping.ages = ages;
         }
         mappings.retain(|mapping| mapping.nr_mappings > 0);
         mappings.sort_by_key(|mapping| std::cmp::Reverse(mapping.ages.resident().total_bytes()));
         Census {
             watched: self.ledger.watched(),
             last_interval: self.ledger.last_interval(),
-            total: Ages(counted.total),
+            total,
             mappings,
         }
     }
@@ -210,11 +229,31 @@ impl AgedPages {
         nr_parts: usize,
         part_of: impl Fn(SpaceId) -> Option<usize>,
     ) -> (Vec<Ages>, Ages) {
-        let counted = self.ledger.count(nr_parts, |no, _| part_of(SpaceId(no.0)));
-        (
-            counted.parts.into_iter().map(Ages).collect(),
-            Ages(counted.total),
-        )
+        self.count_by(nr_parts, |no, _| part_of(SpaceId(no.0)))
+    }
+
+    fn count_by(
+        &self,
+        nr_parts: usize,
+        part_of: impl Fn(SpaceNo, usize) -> Option<usize>,
+    ) -> (Vec<Ages>, Ages) {
+        let counted = self.ledger.count(nr_parts, &part_of);
+        let all = counted.parts.into_iter().chain([counted.total]);
+        let ages = |of| Ages {
+            of,
+            on_nodes: OnNodes::new(),
+        };
+        let mut all: Vec<Ages> = all.map(ages).collect();
+        for (at, kernel_id) in self.nodes.iter().flatten().enumerate() {
+            let on = NodeSet::from_iter([NodeId(at as u8)]);
+            let on = self.ledger.count_on(on, nr_parts, &part_of);
+            for (ages, on) in all.iter_mut().zip(on.parts.iter().chain([&on.total])) {
+                let bytes = on.resident().total() * PAGE_BYTES;
+                ages.on_nodes.insert(*kernel_id, bytes);
+            }
+        }
+        let total = all.pop().unwrap_or_default();
+        (all, total)
     }
 
     /// Memory that the ledger takes, bytes; lists and names of mappings are not counted.

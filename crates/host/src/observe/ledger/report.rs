@@ -3,7 +3,7 @@
 //! **Owns** the names of the fields (`docs/guide/wss.md`). **Does not own** the figures (`census`), nor any
 //! text for people.
 
-use super::{Ages, Census, MappingAges};
+use super::{Ages, Census, MappingAges, OnNodes};
 use crate::observe::cache::CacheReport;
 use serde::Serialize;
 use std::time::Duration;
@@ -64,6 +64,9 @@ pub struct Figures {
     /// In memory, and its accesses can't be seen: memory of guests, and pages whose accessed bits can't be cleared.
     /// Neither accessed nor idle.
     pub unknown_bytes: u64,
+    /// In memory on each memory node, where there are several.
+    #[serde(skip_serializing_if = "OnNodes::is_empty")]
+    pub nodes: OnNodes,
 }
 
 /// Mappings of one name and class.
@@ -156,6 +159,7 @@ impl Figures {
             untouched_bytes: ages.idle_for(census.watched).total_bytes(),
             shared_bytes: ages.shared().total_bytes(),
             unknown_bytes: ages.unknown().total_bytes(),
+            nodes: ages.on_nodes().clone(),
         }
     }
 }

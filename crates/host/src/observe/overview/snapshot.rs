@@ -8,7 +8,7 @@
 
 use super::super::cache::CacheReport;
 use super::super::files::FilesReport;
-use super::super::ledger::{Ages, Census, IDLE_BOUNDS_S, KindBytes, MappingAges};
+use super::super::ledger::{Ages, Census, IDLE_BOUNDS_S, KindBytes, MappingAges, OnNodes};
 use super::super::programs::{Label, Person, printable};
 use std::sync::Arc;
 use std::time::Duration;
@@ -256,6 +256,9 @@ pub struct AgesView {
     pub shared_bytes: u64,
     /// In memory, and its accesses can't be seen: memory of guests, and pages whose accessed bits can't be cleared.
     pub unknown_bytes: u64,
+    /// In memory on each memory node, where there are several.
+    #[serde(skip_serializing_if = "OnNodes::is_empty")]
+    pub nodes: OnNodes,
     /// By name and class, the largest [`MAPPINGS_MAX`] of them.
     pub mappings: Vec<MappingView>,
 }
@@ -360,6 +363,7 @@ impl AgesView {
             idle_bytes: span.idle_bytes(&census.total),
             shared_bytes: census.total.shared().total_bytes(),
             unknown_bytes: census.total.unknown().total_bytes(),
+            nodes: census.total.on_nodes().clone(),
             mappings: mappings.map(|mapping| view(mapping, span)).collect(),
         }
     }

@@ -189,6 +189,9 @@ pub struct FilePart {
     pub file: FileId,
     /// As in [`GroupPart`].
     pub group_id: u64,
+    /// The memory node of all of it: a whole census, but that of a watch, tells a file that is on several nodes once for each.
+    /// `None`: not told apart.
+    pub node: Option<u32>,
     /// How much.
     pub sums: Sums,
     /// The kernel's struct of the group; never shown, as it is a secret.

@@ -139,6 +139,8 @@ struct Taking<'a> {
     kinds: [Figure; NR_KINDS],
     mapped: [Figure; NR_KINDS],
     idle: IdleRanges,
+    /// What was found of files on nodes that were looked at as a whole.
+    files_on: Vec<(RawFile, Option<u32>)>,
     cost: CensusCost,
 }
 
@@ -214,6 +216,7 @@ pub(super) fn take<'a>(
         kinds: [Figure::default(); NR_KINDS],
         mapped: [Figure::default(); NR_KINDS],
         idle: IdleRanges::default(),
+        files_on: Vec::new(),
         cost: CensusCost::default(),
     };
     let nr_sampled = match &asked.extent {
@@ -227,21 +230,18 @@ pub(super) fn take<'a>(
             are_fixed,
         } => taking.look_at_some(numbers, budget, *are_fixed)?,
     };
-    taking.call(CensusCall {
-        wants_flush: 1,
-        ..CensusCall::default()
-    })?;
+    let last_node = taking.node_apart(ranges.last());
+    taking.take_files(last_node)?;
     let scale = match nr_sampled {
         0 => 0.0,
         some => nr_blocks as f64 / some as f64,
     };
     let raw_groups = census.program.take_groups()?;
-    let raw_files = census.program.take_files()?;
     let has_generations = are_generations_true(census, &raw_groups);
     let group = |raw: &RawGroup| group_part(raw, scale, has_generations);
     let groups = raw_groups.iter().filter_map(group).collect();
-    let file = |raw: &RawFile| file_part(raw, scale, has_generations);
-    let files = raw_files.iter().map(file).collect();
+    let file = |(raw, node): &(RawFile, _)| file_part(raw, *node, scale, has_generations);
+    let files = taking.files_on.iter().map(file).collect();
     let mut cost = taking.cost;
     cost.cpu_ns = thread_cpu_ns() - cpu_before_ns;
     cost.wall_ns = started.elapsed().as_nanos() as u64;
@@ -356,7 +356,12 @@ impl Taking<'_> {
 
     fn look_at_all(&mut self) -> io::Result<()> {
         let mut place = 0;
+        let mut node = self.node_apart(self.ranges.first());
         for range in self.ranges {
+            if self.node_apart(Some(range)) != node {
+                self.take_files(node)?;
+                node = self.node_apart(Some(range));
+            }
             let mut first = range.first;
             while first < range.end {
                 if (self.is_over)() {
@@ -368,6 +373,29 @@ impl Taking<'_> {
                 first = end;
             }
         }
+        Ok(())
+    }
+
+    /// The node of a range, where files are told by node.
+    fn node_apart(&self, range: Option<&Range>) -> Option<u32> {
+        let is_plain =
+            matches!(self.asked.extent, Extent::Whole) && self.asked.remembering.is_none();
+        let are_several = self
+            .ranges
+            .iter()
+            .any(|other| Some(other.node) != range.map(|range| range.node));
+        range.filter(|_| is_plain && are_several)?.node
+    }
+
+    /// What was found of files since this was last called is on this node.
+    fn take_files(&mut self, node: Option<u32>) -> io::Result<()> {
+        self.call(CensusCall {
+            wants_flush: 1,
+            ..CensusCall::default()
+        })?;
+        let found = self.census.program.take_files()?;
+        self.files_on
+            .extend(found.into_iter().map(|raw| (raw, node)));
         Ok(())
     }
 
@@ -510,7 +538,7 @@ fn group_part(raw: &RawGroup, scale: f64, has_generations: bool) -> Option<Group
     })
 }
 
-fn file_part(raw: &RawFile, scale: f64, has_generations: bool) -> FilePart {
+fn file_part(raw: &RawFile, node: Option<u32>, scale: f64, has_generations: bool) -> FilePart {
     FilePart {
         file: FileId {
             device: device_of(raw.device),
@@ -522,6 +550,7 @@ fn file_part(raw: &RawFile, scale: f64, has_generations: bool) -> FilePart {
         },
         memcg: raw.memcg,
         group_id: raw.group_id,
+        node,
         sums: sums(&raw.sums, Kind::File, scale, has_generations),
     }
 }

@@ -86,10 +86,14 @@ fn figures(canvas: &mut Canvas<'_>, target: &TargetView, y: u16) {
         (&*rate, plain),
         ("/s", plain),
     ];
-    canvas.line(LABEL_COLUMNS + 1, y, &parts);
+    let mut x = canvas.line(LABEL_COLUMNS + 1, y, &parts);
+    let ages = target.ages.as_ref();
+    for (node, bytes) in ages.iter().flat_map(|ages| &ages.nodes) {
+        let (of, bytes) = (format!("    node {node} "), size_or_unknown(Some(*bytes)));
+        x = canvas.line(x, y, &[(&of, faint()), (&bytes, plain)]);
+    }
 
     label(canvas, y + 1, "used");
-    let ages = target.ages.as_ref();
     let mut x = LABEL_COLUMNS + 1;
     for (index, seconds) in WINDOWS_S.iter().enumerate() {
         let bytes = ages.and_then(|ages| ages.windows[index].bytes());

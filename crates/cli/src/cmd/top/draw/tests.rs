@@ -75,6 +75,7 @@ fn ages(watched_ms: u64, mappings: Vec<MappingView>) -> AgesView {
         bars,
         shared_bytes: 0,
         unknown_bytes: 0,
+        nodes: [].into(),
         mappings,
     }
 }

@@ -66,6 +66,7 @@ fn one_cgroup_shows_the_files_that_it_is_charged_for() {
         used_bytes: mib * MIB / 2,
         dirty_bytes: MIB / 4,
         mapped_bytes: 0,
+        nodes: [].into(),
         recency: None,
         is_open,
         is_deleted: !is_open,

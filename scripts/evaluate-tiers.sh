@@ -11,6 +11,7 @@ scripts/setup.sh test
 [ -n "${STRATA:-}" ] || cargo build --release --quiet -p strata
 strata=${STRATA:-$target_dir/release/strata}
 page=docs/validation/tiering.md
+mkdir -p "$target_dir"
 
 for kernel in ${GUEST_KERNELS:-6.1 6.12}; do
     for mglru in ${GUEST_MGLRU:-0 7}; do

@@ -425,8 +425,8 @@ mod tests {
         };
         let text = table(&ranking, None);
         for told in [
-            "memory node 1, slower: 1.0 GiB, 500.0 MiB free",
-            "   40.0 MiB     30.0 MiB    110.0 MiB          0  /web",
+            "memory node 1, slower: 1 GiB, 500 MiB free",
+            "     40 MiB       30 MiB      110 MiB          0  /web",
         ] {
             assert!(text.contains(told), "{text}");
         }

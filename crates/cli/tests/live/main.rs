@@ -36,6 +36,7 @@ mod named;
 mod near;
 mod page_cache;
 mod park;
+mod park_luck;
 mod policies;
 mod processors;
 mod record;

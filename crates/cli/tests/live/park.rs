@@ -14,12 +14,12 @@ use support::live::{
 use support::programs::Touch;
 use support::strata::{Finished, Strata};
 
-const MIB: u64 = 1 << 20;
+pub(super) const MIB: u64 = 1 << 20;
 /// Pages of the programs' 64 MiB.
 const ALL: &str = "0 16384";
 
 /// A program whose 64 MiB are all written.
-fn idler() -> Touch {
+pub(super) fn idler() -> Touch {
     idler_with(&[])
 }
 
@@ -34,11 +34,11 @@ fn park(options: &[&str]) -> Strata {
     park_to("zram:1G", options)
 }
 
-fn park_to(swap: &str, options: &[&str]) -> Strata {
+pub(super) fn park_to(swap: &str, options: &[&str]) -> Strata {
     Strata::new(["park", "--format", "json", "--swap", swap]).args(options)
 }
 
-fn parked(options: &[&str]) -> Value {
+pub(super) fn parked(options: &[&str]) -> Value {
     let done = park(options).finish();
     assert_eq!(done.code(), Some(0), "{}", done.stderr);
     done.json()
@@ -51,18 +51,18 @@ fn wake(options: &[&str]) -> Finished {
 }
 
 #[track_caller]
-fn woken(options: &[&str]) -> Value {
+pub(super) fn woken(options: &[&str]) -> Value {
     let done = wake(options);
     assert_eq!(done.code(), Some(0), "{}", done.stderr);
     done.json_lines().remove(0)
 }
 
-fn list() -> Vec<Value> {
+pub(super) fn list() -> Vec<Value> {
     let told = Strata::new(["ctl", "parked", "--format", "json"]).finish();
     told.json().as_array().expect("a list").clone()
 }
 
-fn kept_bytes(parked: &Value, reason: &str) -> u64 {
+pub(super) fn kept_bytes(parked: &Value, reason: &str) -> u64 {
     let kept = parked["kept"].as_array().expect("a list").iter();
     let mut of_reason = kept.filter(|kept| kept["reason"] == reason);
     of_reason
@@ -75,7 +75,7 @@ fn swapped_bytes(pid: i32) -> u64 {
 }
 
 #[track_caller]
-fn assert_whole(touch: &mut Touch) {
+pub(super) fn assert_whole(touch: &mut Touch) {
     assert_eq!(
         touch.ask(&format!("verify {ALL}")),
         "0",

@@ -1,0 +1,207 @@
+//! `strata park` and `strata wake` where something is unusual: the memory, the swap, or what happens meanwhile.
+
+use crate::support;
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use serde_json::Value;
+
+use super::park::{MIB, assert_whole, idler, kept_bytes, list, park_to, parked, woken};
+use support::json::number;
+use support::leaks::Guard;
+use support::live::{children, rss_bytes, swap_devices, wait_until};
+use support::strata::Strata;
+
+/// Holds 8 MiB of each kind of memory that is no plain heap, and 32 MiB of heap; tells the sum of all of it for each line; at
+/// `exec` it becomes a program that repeats what it is told.
+const ZOO: &str = "
+import ctypes, hashlib, mmap, os, sys, tempfile
+SIZE = 8 << 20
+libc = ctypes.CDLL(None, use_errno=True)
+libc.shmat.restype, libc.shmat.argtypes = ctypes.c_void_p, [ctypes.c_int, ctypes.c_void_p, ctypes.c_int]
+memfd = os.memfd_create('zoo')
+os.ftruncate(memfd, SIZE)
+segment = libc.shmget(0, ctypes.c_size_t(SIZE), 0o1600)
+at = libc.shmat(segment, None, 0)
+libc.shmctl(segment, 0, None)
+kinds = [mmap.mmap(memfd, SIZE), mmap.mmap(-1, SIZE), memoryview((ctypes.c_char * SIZE).from_address(at)).cast('B')]
+for number, kind in enumerate(kinds):
+    kind[:] = b''.join(hashlib.sha256(b'%d %d' % (number, place)).digest() for place in range(SIZE // 32))
+kinds.append(bytearray(b''.join(b'%032d' % place for place in range(1 << 20))))
+def told():
+    whole = hashlib.sha256()
+    for kind in kinds:
+        whole.update(kind)
+    print(whole.hexdigest(), flush=True)
+told()
+for line in sys.stdin:
+    if line == 'exec\\n':
+        os.execvp('cat', ['cat'])
+    told()
+";
+
+struct Zoo {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    pid: i32,
+    sum: String,
+}
+
+impl Zoo {
+    /// `before` is what starts it, with nothing between.
+    fn start(before: &[&str]) -> Option<Zoo> {
+        let mut words = before.to_vec();
+        words.extend(["python3", "-c", ZOO]);
+        let command = Command::new(words[0])
+            .args(&words[1..])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn();
+        let mut child = command.ok()?;
+        let (input, output) = (child.stdin.take()?, child.stdout.take()?);
+        let mut zoo = Zoo {
+            pid: child.id() as i32,
+            child,
+            input,
+            output: BufReader::new(output),
+            sum: String::new(),
+        };
+        zoo.sum = zoo.line();
+        (!zoo.sum.is_empty()).then_some(zoo)
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.output.read_line(&mut line).expect("readable");
+        line
+    }
+
+    fn ask(&mut self, text: &str) -> String {
+        writeln!(self.input, "{text}").expect("it reads");
+        self.line()
+    }
+}
+
+impl Drop for Zoo {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+macro_rules! zoo {
+    ($($before:expr),*) => {
+        match Zoo::start(&[$($before),*]) {
+            Some(zoo) => zoo,
+            None => $crate::skip!("no python3 can be started so: {:?}", [$($before,)* "python3"]),
+        }
+    };
+}
+
+#[test]
+fn shared_memory_of_every_kind_goes_and_comes_back_as_it_was() {
+    needs!("cap_bpf", "zram", "process_madvise");
+    let _guard = Guard::new();
+    let mut zoo = zoo!();
+    let pid = zoo.pid.to_string();
+    let told = parked(&["--pid", &pid]);
+    assert!(number(&told["resident_before_bytes"]) > 56 * MIB, "{told}");
+    assert!(number(&told["resident_after_bytes"]) < 4 * MIB, "{told}");
+    // Half is asked for cold, and the rest after a wake.
+    assert_eq!(zoo.ask("sum"), zoo.sum.clone());
+    parked(&["--pid", &pid]);
+    woken(&[&pid]);
+    assert!(rss_bytes(zoo.pid) > 50 * MIB);
+    assert_eq!(zoo.ask("sum"), zoo.sum.clone());
+}
+
+#[test]
+fn a_program_in_a_user_namespace_of_its_own_is_parked_like_any() {
+    needs!("cap_bpf", "zram", "process_madvise");
+    let _guard = Guard::new();
+    let mut zoo = zoo!("unshare", "--user", "--map-root-user");
+    let pid = zoo.pid.to_string();
+    let told = parked(&["--pid", &pid]);
+    assert!(number(&told["resident_after_bytes"]) < 4 * MIB, "{told}");
+    woken(&[&pid]);
+    assert_eq!(zoo.ask("sum"), zoo.sum.clone());
+}
+
+#[test]
+fn a_program_that_execs_while_it_is_parked_is_another_and_nothing_is_left_of_the_first() {
+    needs!("cap_bpf", "zram", "process_madvise");
+    let _guard = Guard::new();
+    let devices = swap_devices();
+    let mut zoo = zoo!();
+    let pid = zoo.pid.to_string();
+    parked(&["--pid", &pid]);
+    writeln!(zoo.input, "exec").expect("it reads");
+    wait_until("it to be another program", || {
+        std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "cat\n")
+    });
+    let back = Strata::new(["wake", "--all", "--format", "json"]).finish();
+    assert_eq!(back.code(), Some(0), "{}", back.stderr);
+    assert_eq!(zoo.ask("hello"), "hello\n");
+    assert!(list().is_empty());
+    assert_eq!(swap_devices(), devices, "the swap is gone");
+}
+
+#[test]
+fn where_swap_is_full_half_way_parking_ends_there_and_nothing_is_lost() {
+    needs!("cap_bpf", "zram", "process_madvise");
+    let _guard = Guard::new();
+    let devices = swap_devices();
+    let mut touch = idler();
+    let pid = touch.pid.to_string();
+    let done = park_to("zram:32M", &["--pid", &pid]).finish();
+    assert_eq!(done.code(), Some(0), "{}", done.stderr);
+    let told: Value = done.json();
+    let after = number(&told["resident_after_bytes"]);
+    assert!((30 * MIB..40 * MIB).contains(&after), "{told}");
+    assert!(kept_bytes(&told, "no_swap") >= 30 * MIB, "{told}");
+    // It works, whole, with a full swap; and the swap can be taken down.
+    assert_whole(&mut touch);
+    woken(&[&pid]);
+    assert_whole(&mut touch);
+    assert_eq!(swap_devices(), devices);
+}
+
+#[test]
+fn children_that_a_parked_program_forks_have_all_that_it_held() {
+    needs!("cap_bpf", "zram", "process_madvise");
+    let _guard = Guard::new();
+    let devices = swap_devices();
+    let mut touch = idler();
+    let pid = touch.pid.to_string();
+    parked(&["--tree", &pid]);
+    touch.ask("fork 2");
+    assert_eq!(children(touch.pid).len(), 2);
+    woken(&[&pid]);
+    touch.ask("reap");
+    assert_whole(&mut touch);
+    assert_eq!(swap_devices(), devices);
+}
+
+#[test]
+fn memory_whose_pages_the_program_supplies_itself_stays_right() {
+    needs!("cap_bpf", "zram", "process_madvise");
+    let _guard = Guard::new();
+    let mut fault = Command::new(support::programs::program("fault"))
+        .args(["--size", "32M", "--seconds", "6"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let pid = fault.id().to_string();
+    wait_until("its pages to be there", || {
+        rss_bytes(fault.id() as i32) > 16 * MIB
+    });
+    parked(&["--pid", &pid, "--look", "200ms"]);
+    let _ = Strata::new(["wake", &pid]).finish();
+    let status = fault.wait().expect("it ends");
+    if status.code() == Some(3) {
+        skip!("no userfaultfd here");
+    }
+    assert_eq!(status.code(), Some(0), "all of its pages are right");
+}

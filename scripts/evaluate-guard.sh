@@ -7,6 +7,7 @@
 #   PART=soak       MINUTES (20) of random load, kills and garbage (SEED=1); status 1 where something does not hold
 #   PART=mixed      memcached beside fio below a parent's limit, and PART=services, 12 services of which 4 work below one: ROUNDS (5)
 #                   rounds of MINUTES (2) for each of ARMS, SIZE_MIB (384); PART=damon, beside DAMON_RECLAIM, is alike and in a guest only
+#   PART=foretold   what strata plan --promise foretells of each program beside what a guard does: ROUNDS (1) of MINUTES (2)
 # GUEST='--kernel 6.12' runs soak, mixed, services or damon in a guest, with cgroup v2 (counts say something there, times do not). QUICK=1 rewrites nothing. STRATA names another binary.
 # Programs come from this machine or, unpacked, from Debian; one that can't be had is left out, and the page says so. Each has a
 # cgroup of its own, listens on nothing but sockets and pipes in a private directory, and is ended and removed with it.
@@ -18,7 +19,8 @@ programs) rounds=${ROUNDS:-5} minutes=${MINUTES:-1.5} ;;
 many) rounds='' minutes=${MINUTES:-5} ;;
 soak) rounds='' minutes=${MINUTES:-20} ;;
 mixed | services | damon) rounds=${ROUNDS:-5} minutes=${MINUTES:-2} ;;
-*) fail "PART is programs, many, soak, mixed, services or damon" ;;
+foretold) rounds=${ROUNDS:-1} minutes=${MINUTES:-2} ;;
+*) fail "PART is programs, many, soak, mixed, services, damon or foretold" ;;
 esac
 arms=(nothing 0.2%/min 1%/min "fixed age" "kernel's limit")
 [ $part != programs ] || [ -z "${ARMS:-}" ] || IFS=, read -ra arms <<<"$ARMS"
@@ -32,7 +34,7 @@ PATH=$PATH:$target_dir/servers/bin
 needed() { have "$1" || scripts/servers.sh "$2" || say "$2 can't be had, and is left out"; }
 built() { for name in "$@"; do scripts/program.sh "$name" >/dev/null; done; }
 case $part in
-programs) needed redis-server redis; needed initdb postgresql; needed chromium-headless-shell chromium ;;
+programs | foretold) needed redis-server redis; needed initdb postgresql; needed chromium-headless-shell chromium ;;
 many) built crowd latency ;;
 soak) built checksum forker mapstorm fault ;;
 mixed) built kv; needed memcached memcached; needed fio fio ;;
@@ -54,6 +56,9 @@ run() {
         ! have javac || javac -d "$work" scripts/guard/Service.java && cp "$work"/*.class "$work/twin"
         "${python[@]}" scripts/guard/arms.py run "$strata" "$work" "$rounds" "$seconds" "$out" "${arms[@]}" &&
             python3 -B scripts/guard/arms.py table "$out" ;;
+    foretold)
+        ! have javac || javac -d "$work" scripts/guard/Service.java
+        "${python[@]}" scripts/guard/foretold.py "$strata" "$work" "$rounds" "$seconds" ;;
     many | soak) "${python[@]}" scripts/guard/$part.py "$strata" "$work" "$seconds" "$target_dir/test-programs" ;;
     *) "${python[@]}" scripts/guard/limits.py $part "$strata" "$work" "$rounds" "$seconds" "$target_dir/test-programs" ;;
     esac

@@ -72,10 +72,14 @@ use std::time::Duration;
 use strata_control::guard;
 use strata_linux::access::{self, AccessChoice, AccessError};
 use strata_linux::addr::PAGE_BYTES;
+use strata_linux::sys::own_memory;
 use strata_lru::{GroupId, Kind};
 use takes::{Takes, Went};
 pub use waits::{NoWaits, measure_read_latency};
 use writes::Writes;
+
+/// Once within the least age the guard gives back what it needed in passing, such as for processes that have ended since.
+const NR_WALKS_PER_TRIM: u64 = 6;
 
 /// What is asked of a guard.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -376,6 +380,9 @@ impl Managed {
         self.no_swap = self.room_in_swap().err();
         self.choose_moves(observer);
         self.choose(observer, false);
+        if self.nr_walks.is_multiple_of(NR_WALKS_PER_TRIM) {
+            own_memory::give_back();
+        }
         self.pace(observer.elapsed(), cpu_ns);
     }
 

@@ -20,6 +20,7 @@ pub mod heartbeat;
 pub(crate) mod huge_zero;
 pub mod madvise;
 pub(crate) mod move_pages;
+pub mod own_memory;
 pub(crate) mod page_cache;
 pub(crate) mod process;
 pub(crate) mod spawn;

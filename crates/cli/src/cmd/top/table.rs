@@ -138,8 +138,9 @@ fn targets(rows: &[&TargetView]) -> String {
         let who = &target.who;
         cells.push(cell(who.user.as_deref()));
         cells.push(cell(who.short_name().as_deref()));
+        let parked = if who.is_parked { "[parked] " } else { "" };
         cells.push(match &who.command {
-            Some(command) => text::clean(&format!("{}  {command}", target.name)),
+            Some(command) => text::clean(&format!("{}  {parked}{command}", target.name)),
             None => text::clean(&target.name),
         });
         cells

@@ -7,7 +7,7 @@
 
 use strata_host::observe::cache::CacheWindow;
 use strata_host::observe::files::{FileRow, FilesReport};
-use strata_host::observe::overview::{HostView, TargetView};
+use strata_host::observe::overview::{HostView, TargetView, WhoView};
 
 /// Width of a size, rate or age.
 pub(super) const NUMBER_COLUMNS: usize = 5;
@@ -155,6 +155,13 @@ pub(super) fn span(ms: u64) -> String {
 /// A name without what a terminal would obey.
 pub(super) fn clean(name: &str) -> String {
     strata_linux::plain::line(name).into_owned()
+}
+
+/// What runs, and whether it is parked.
+pub(super) fn runs(who: &WhoView) -> Option<String> {
+    let mark = if who.is_parked { "[parked] " } else { "" };
+    let command = who.command.as_deref()?;
+    Some(format!("{mark}{}", self::command(command)))
 }
 
 /// A command line without the directories of its program, which would fill the line.

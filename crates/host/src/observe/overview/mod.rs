@@ -35,6 +35,7 @@ use super::cache::CacheReport;
 use super::files::{FilesError, FilesReport};
 use super::programs::{Program, Programs, printable};
 use super::{Subject, SubjectError};
+use crate::park::{self, Note};
 use cache::Censuses;
 use everybody::{Asked, Everybody, Watch};
 use figures::{Figures, Rate};
@@ -471,6 +472,7 @@ impl Overview {
         self.look_at_cache(&mut snapshot);
         self.look_at_everybody(&mut snapshot);
         let guarded = guarded::of_running();
+        let parked: BTreeSet<i32> = park::parked().iter().flat_map(Note::running).collect();
         for (name, target) in &mut self.targets {
             let Some(mut view) = target.look(name, self.idle_after, &mut snapshot) else {
                 continue;
@@ -480,6 +482,7 @@ impl Overview {
                 view.cache = group.and_then(|group| self.caches.get(group)).cloned();
                 view.guard = group.and_then(|group| guarded.get(group)).copied();
             }
+            view.who.is_parked = view.who.pid.is_some_and(|pid| parked.contains(&pid));
             snapshot.targets.push(view);
         }
         snapshot.hold_up = HoldUps::so_far().report(self.opened.elapsed());

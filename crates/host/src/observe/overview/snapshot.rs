@@ -102,6 +102,8 @@ pub struct WhoView {
     pub command: Option<String>,
     /// User of that process.
     pub user: Option<String>,
+    /// `strata park` has put that process away.
+    pub is_parked: bool,
 }
 
 impl WhoView {
@@ -114,6 +116,7 @@ impl WhoView {
             pid: root.map(|root| root.pid),
             command: root.map(|root| root.command.clone()),
             user: root.map(|root| root.user.clone()),
+            is_parked: false,
         }
     }
 

@@ -123,7 +123,7 @@ fn figures(canvas: &mut Canvas<'_>, target: &TargetView, y: u16) {
 fn who(canvas: &mut Canvas<'_>, target: &TargetView, y: u16) {
     let who = &target.who;
     let name = who.short_name();
-    let command = who.command.as_deref().map(text::command);
+    let command = text::runs(who);
     let known = [&who.user, &name, &command].into_iter().flatten();
     let known: Vec<String> = known.map(|text| text::clean(text)).collect();
     if !known.is_empty() {

@@ -315,7 +315,7 @@ fn target(
     canvas.name(y, room, &name, Style::new(), is_selected);
     if view == View::Kinds {
         let columns = name.chars().count() as u16 + 2;
-        let command = target.who.command.as_deref().map(text::command);
+        let command = text::runs(&target.who);
         let command = command
             .map(|command| text::clean(&command))
             .unwrap_or_default();
@@ -421,7 +421,7 @@ fn ages(
             Some(bytes) => Some(format!("{} inactive", text::size(bytes))),
             None => None,
         };
-        let command = target.who.command.as_deref().map(text::command);
+        let command = text::runs(&target.who);
         let said: Vec<String> = hint.into_iter().chain(command).collect();
         let room = bar_columns * NR_AGES as u16;
         canvas.put(x + 2, y, room, &text::clean(&said.join("  ")), faint());

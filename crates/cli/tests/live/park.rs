@@ -96,6 +96,9 @@ fn a_parked_program_leaves_memory_and_comes_back_with_all_that_it_held() {
     assert!(number(&told["net_freed_bytes"]) > 32 * MIB, "{told}");
     assert!(rss_bytes(touch.pid) < 8 * MIB);
     assert_eq!(list()[0]["id"], pid.as_str());
+    let seen = Strata::new(["top", "--once", "--format", "json", "--pid", &pid]).finish();
+    let seen = seen.expect_success().json();
+    assert_eq!(seen["targets"][0]["who"]["is_parked"], true, "{seen:#}");
     let back = woken(&[&pid]);
     assert!(number(&back["read_back_bytes"]) > 60 * MIB, "{back}");
     assert!(rss_bytes(touch.pid) > 60 * MIB);

@@ -4,6 +4,7 @@
 //! and figures (`strata_host::observe`), nor the text and plot (`text`, `picture`).
 
 mod beside;
+mod nodes;
 mod picture;
 mod text;
 

@@ -8,6 +8,7 @@ use std::cmp::Ordering;
 use std::fmt::Write;
 
 use super::beside;
+use super::nodes::on_nodes;
 use strata_host::observe::Subject;
 use strata_host::observe::cache::CacheReport;
 use strata_host::observe::ledger::{Figures, MappingReport, WorkingSetReport};
@@ -70,14 +71,7 @@ pub(super) fn sentence(report: &WorkingSetReport) -> String {
         "about {} of {resident} are needed (used within {within}); {rest}\n",
         Bytes(needed)
     );
-    let nodes = figures.nodes.iter();
-    let nodes: Vec<String> = nodes
-        .map(|(node, bytes)| format!("{} on memory node {node}", Bytes(*bytes)))
-        .collect();
-    let sentence = match nodes.is_empty() {
-        true => sentence,
-        false => format!("{sentence}{}\n", nodes.join(", ")),
-    };
+    let sentence = sentence + &on_nodes(&figures.nodes);
     match &report.cache {
         Some(cache) => {
             let longest = figures.windows.last();
@@ -379,18 +373,6 @@ pub(super) mod tests {
             unknown_bytes: 0,
             nodes: [].into(),
         }
-    }
-
-    #[test]
-    fn where_memory_nodes_are_several_it_is_told_what_is_on_each() {
-        let mut report = example();
-        assert_eq!(sentence(&report).lines().count(), 1);
-        report.figures.nodes = [(0, 900 * MIB), (2, 400 * MIB)].into();
-        let text = sentence(&report);
-        assert!(
-            text.ends_with("\n900 MiB on memory node 0, 400 MiB on memory node 2\n"),
-            "{text}"
-        );
     }
 
     /// A process of 1300 MiB of which 412 MiB are used.

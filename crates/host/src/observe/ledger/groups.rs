@@ -219,8 +219,9 @@ impl IdleGroups {
         let nodes =
             several.and_then(|on_nodes| Some(NodeStatus::of_all(&Nodes::read().ok()?, on_nodes)));
         let nodes = nodes.unwrap_or_default();
-        if !nodes.is_empty() {
-            fit(&mut groups, &nodes);
+        let used_bytes: Vec<u64> = groups.iter().map(RankedGroup::used_bytes).collect();
+        for (group, node) in groups.iter_mut().zip(fit(&used_bytes, &nodes)) {
+            group.fits_node = node;
         }
         Ranking {
             age_ms: millis(age),

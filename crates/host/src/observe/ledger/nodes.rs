@@ -6,7 +6,7 @@
 //! **Invariants**
 //! - I1: what fits a node, all groups together, is no more than what is free there and what these groups hold there.
 
-use super::{OnNodes, RankedGroup};
+use super::OnNodes;
 use std::cmp::Reverse;
 use strata_linux::nodes::Nodes;
 use strata_lru::NodeId;
@@ -46,23 +46,24 @@ impl NodeStatus {
     }
 }
 
-/// Gives each group the fastest node that has room for what is not idle of it, the groups first that use most.
-pub(super) fn fit(groups: &mut [RankedGroup], nodes: &[NodeStatus]) {
+/// The fastest node with room for each of these working sets, bytes; the largest is given room first. `None`: no node has room.
+pub(super) fn fit(used_bytes: &[u64], nodes: &[NodeStatus]) -> Vec<Option<u32>> {
     let mut rooms: Vec<(&NodeStatus, u64)> = nodes
         .iter()
         .map(|node| (node, node.free_bytes + node.resident_bytes))
         .collect();
     rooms.sort_by_key(|(node, _)| !node.is_upper);
-    let mut by_use: Vec<&mut RankedGroup> = groups.iter_mut().collect();
-    by_use.sort_by_key(|group| Reverse(group.used_bytes()));
-    for group in by_use {
-        let used_bytes = group.used_bytes();
-        let room = rooms.iter_mut().find(|(_, room)| *room >= used_bytes);
-        group.fits_node = room.map(|(node, room)| {
-            *room -= used_bytes;
+    let mut by_use: Vec<usize> = (0..used_bytes.len()).collect();
+    by_use.sort_by_key(|at| Reverse(used_bytes[*at]));
+    let mut fits = vec![None; used_bytes.len()];
+    for at in by_use {
+        let room = rooms.iter_mut().find(|(_, room)| *room >= used_bytes[at]);
+        fits[at] = room.map(|(node, room)| {
+            *room -= used_bytes[at];
             node.node
         });
     }
+    fits
 }
 
 #[cfg(test)]
@@ -79,35 +80,11 @@ mod tests {
         }
     }
 
-    fn group(name: &str, resident_bytes: u64, idle_bytes: u64) -> RankedGroup {
-        RankedGroup {
-            group: name.to_owned(),
-            resident_bytes,
-            idle_bytes,
-            ..RankedGroup::default()
-        }
-    }
-
     #[test]
     fn what_is_used_most_gets_fast_memory_and_what_fits_nowhere_is_told() {
-        let mut groups = [
-            group("/idle", 500, 490),
-            group("/large", 900, 400),
-            group("/small", 150, 0),
-            group("/huge", 2000, 0),
-        ];
         // The slow node stands first: order is by speed, not by number.
-        fit(
-            &mut groups,
-            &[node(0, false, 100, 200), node(1, true, 50, 460)],
-        );
-        let fits = groups.map(|group| (group.group, group.fits_node));
-        let expected = [
-            ("/idle", Some(1)),
-            ("/large", Some(1)),
-            ("/small", Some(0)),
-            ("/huge", None),
-        ];
-        assert_eq!(fits, expected.map(|(name, node)| (name.to_owned(), node)));
+        let nodes = [node(0, false, 100, 200), node(1, true, 50, 460)];
+        let fits = fit(&[10, 500, 150, 2000], &nodes);
+        assert_eq!(fits, [Some(1), Some(1), Some(0), None]);
     }
 }

@@ -3,6 +3,9 @@ const rows = Array.from({length: Number(process.argv[2])}, (_, id) => ({id, text
 process.stdout.write('ready\n');
 require('readline').createInterface({input: process.stdin}).on('line', line => {
     let sum = 0;
-    for (const row of rows.slice(Number(line), Number(line) + 500)) sum += row.text.charCodeAt(8) + row.seen++;
+    for (const row of rows.slice(Number(line), Number(line) + 500)) {
+        sum += row.text.charCodeAt(8);
+        row.seen++;
+    }
     process.stdout.write(sum + '\n');
 }).on('close', () => process.exit());

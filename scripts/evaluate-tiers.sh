@@ -33,9 +33,9 @@ simulated() {
             for strategy in never first-access rfc-as-coded refs five-conditions; do
                 "$strata" sim "$trace" --memory 9000 --tiers "25:75+page-cache=$strategy" --policy $policy --format json |
                     python3 -c 'import json, sys
-tiers = json.load(sys.stdin)["runs"][0]["tiers"]
-hits = tiers["hits"]
-print("|", " | ".join(sys.argv[1:]), f"| {hits[0] / sum(hits):.1%} | {tiers["pgpromote_success"]:,} |")' "$trace" $policy "$strategy"
+tiers = json.load(sys.stdin)["runs"][0]["reclaim"]["tiers"]
+hits, moved = tiers["hits"], tiers["pgpromote_success"]
+print("|", " | ".join(sys.argv[1:]), f"| {hits[0] / sum(hits):.1%} | {moved:,} |")' "$trace" $policy "$strategy"
             done
         done
     done

@@ -57,8 +57,8 @@ def file_on_nodes(path, pages=None):
 class Program:
     """A child in the group: memory of this size, and what it does with it, line by line."""
 
-    def __init__(self, size, node=None):
-        self.size = size
+    def __init__(self, size, node=None, is_guarded=True):
+        self.size, self.is_guarded = size, is_guarded
         to_child, to_parent = os.pipe(), os.pipe()
         self.pid = os.fork()
         if not self.pid:
@@ -67,7 +67,8 @@ class Program:
         self.address = int(self.answer_end.readline())
 
     def live(self, asks, answers, node):
-        open(f"{GROUP}/cgroup.procs", "w").write("0")
+        if self.is_guarded:
+            open(f"{GROUP}/cgroup.procs", "w").write("0")
         bind(node)
         memory = mmap.mmap(-1, self.size)
         memory.madvise(15)  # MADV_NOHUGEPAGE
@@ -113,11 +114,11 @@ class Program:
 class Guard:
     """A guard that moves pages of the group, by these lines of rules."""
 
-    def __init__(self, strata, work, tiers, age="5s"):
+    def __init__(self, strata, work, tiers, promise="none"):
         rules, self.out = f"{work}/rules.toml", f"{work}/guard.json"
         name = GROUP.removeprefix("/sys/fs/cgroup")
         with open(rules, "w") as file:
-            file.write(f"cpu = '50%'\n[tiers]\n{tiers}\n[[rule]]\ncgroup = '{name}'\npromise = '100%/min'\nmin_age = '{age}'\ntiers = true\n")
+            file.write(f"cpu = '50%'\n[tiers]\n{tiers}\n[[rule]]\ncgroup = '{name}'\npromise = '{promise}'\nmin_age = '5s'\ntiers = true\n")
         environment = os.environ | {"STRATA_RUN_DIR": f"{work}/run"}
         command = [strata, "guard", "--config", rules, "--swap", "zram:256M", "--release", "--history", "none", "--format", "json"]
         self.process = subprocess.Popen(command, stdout=open(self.out, "w"), stderr=open(f"{work}/guard.err", "w"), env=environment)
@@ -153,7 +154,7 @@ def halves(strata, work):
     number = 96 * MIB // PAGE
     half, program = number // 2, Program(96 * MIB)
     program.tell(f"use 0 {half}")
-    guard = Guard(strata, work, "promote = '64M/s'")
+    guard = Guard(strata, work, "promote = '64M/s'", "100%/min")
     share = lambda first, end, node: program.on_nodes(first, end).get(node, 0) / (end - first)
     parted = guard.wait(lambda _: share(half, number, SLOW) >= 0.95, 300)
     cold, hot, swapped = share(half, number, SLOW), share(0, half, FAST), swap_used()
@@ -204,7 +205,7 @@ def cache(strata, work, disk):
             write(path, 16)
             read_in(path, SLOW)
         guard = Guard(strata, work, f"promote = '4M/s'\npage_cache = '{strategy}'")
-        until, most, last = time.monotonic() + 90, 0, None
+        until, most, last = time.monotonic() + 45, 0, None
         while time.monotonic() < until and file_on_nodes(often)[FAST] < 4000:
             again(often)
             time.sleep(1)
@@ -224,8 +225,9 @@ def cache(strata, work, disk):
 def large(strata, work, disk):
     """A hot set of one and a half times what the fast node has left, read by a Zipf law: moves, and hits there."""
     free = int(next(line.split()[3] for line in open("/sys/devices/system/node/node0/meminfo") if "MemFree" in line)) << 10
-    room = 64 * MIB
-    hog = Program((free - room) // PAGE * PAGE, FAST)
+    # A twentieth is more than what the kernel and the guard keep free.
+    room, kept, member = 64 * MIB, free // 20, Program(MIB)
+    hog = Program((free - room - kept) // PAGE * PAGE, FAST, is_guarded=False)
     path, number = f"{disk}/large", room * 3 // 2 // PAGE
     weights = [1 / (rank + 1) ** 0.99 for rank in range(number)]
     order = list(range(number))
@@ -249,6 +251,7 @@ def large(strata, work, disk):
         print(f"| a file of 150 % of the fast node's room, by a Zipf law, `{strategy}` | pages moved a second; reads that hit the fast node | {counts['pgpromote_success'] / seconds:.0f}; {hits / 400:.0%} |")
         os.remove(path)
     hog.end()
+    member.end()
 
 
 def main(strata, work, disk):

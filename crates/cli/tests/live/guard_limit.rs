@@ -56,10 +56,14 @@ fn start(group: &TestGroup) -> Touch {
 
 /// A guard without a promise: nothing goes for being idle.
 fn guard(parent: &TestGroup, directory: &Path) -> Live {
+    promising("none", parent, directory)
+}
+
+fn promising(promise: &str, parent: &TestGroup, directory: &Path) -> Live {
     let path = directory.join("guard.toml");
     let text = format!(
         "swap = \"zram:1G\"\ncpu = \"50%\"\nhistory = \"none\"\n\
-         [[rule]]\ncgroup = \"/{}/*\"\npromise = \"none\"\nmin_age = \"5s\"\n",
+         [[rule]]\ncgroup = \"/{}/*\"\npromise = \"{promise}\"\nmin_age = \"5s\"\n",
         name_of(parent)
     );
     fs::write(&path, text).expect("a file");
@@ -110,6 +114,44 @@ fn near_a_parents_limit_the_oldest_goes_whoever_has_it_and_what_is_used_stays() 
     }
     drop((sleeper, worker));
     drop((idle, busy));
+}
+
+#[test]
+fn near_a_parents_limit_nothing_goes_of_a_program_that_has_used_up_its_promise() {
+    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    let _guard = Guard::new();
+    let parent = parent("guard-limit-promise");
+    let group = parent.below("returns");
+    let mut touch = start(&group);
+    let directory = tempfile::tempdir().expect("a directory");
+    let live = promising("1%/min", &parent, directory.path());
+    let name = format!("/{}/returns", name_of(&parent));
+    let taken = |status: &Value| bytes(of(status, &name), "taken_bytes");
+    wait_for(&live, "idle memory to go, as there is no room", |status| {
+        limit(&parent);
+        taken(status) > 4 * MIB
+    });
+    // All of it is used again.
+    set_limit(&parent, "none");
+    touch.ask("readrange 0 16384");
+    let is_resting = |status: &Value| of(status, &name)["standing"] == "resting";
+    let broken = wait_for(&live, "the promise to be broken", is_resting);
+    let before = taken(&broken);
+    let idle_again = wait_for(&live, "it to lie idle again", |status| {
+        bytes(of(status, &name), "idle_bytes") > 48 * MIB
+    });
+    let first = bytes(&idle_again, "nr_walks");
+    let last = wait_for(&live, "four walks with little room", |status| {
+        limit(&parent);
+        bytes(status, "nr_walks") > first + 4
+    });
+    assert!(is_resting(&last), "{last:#}");
+    assert_eq!(taken(&last), before, "{last:#}");
+    set_limit(&parent, "none");
+    end(live);
+    assert_eq!(touch.ask("verify 0 16384"), "0", "pages are as they were");
+    drop(touch);
+    drop(group);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Files that a rule gives a budget of their own, such as models and indexes that are mapped: what they hold beyond it goes, the
 //! oldest first, promise or not.
 //!
-//! Looked at once after each walk, when what went after it is known. Pages that several processes map are not counted: they
+//! Looked at once after each walk, when what went after it is known. Of several budgets that fit a file the first is the file's. Pages that several processes map are not counted: they
 //! can't go page by page.
 //!
 //! **Owns** how much of these files goes. **Does not own** which pages are oldest (`strata_control::guard`), nor how they go
@@ -9,6 +9,7 @@
 
 use super::Managed;
 use crate::observe::Observer;
+use std::collections::BTreeSet;
 use std::time::Duration;
 use strata_control::guard::{self, Holder};
 use strata_linux::addr::PAGE_BYTES;
@@ -26,8 +27,10 @@ impl Managed {
         };
         let groups = self.groups.iter().map(|(id, group)| (*id, group));
         let budgets: Vec<_> = groups.flat_map(of_group).collect();
+        let mut budgeted = BTreeSet::new();
         for (group, budget) in budgets {
-            let files = self.pages.files_of(group, |path| budget.path.matches(path));
+            let mut files = self.pages.files_of(group, |path| budget.path.matches(path));
+            files.retain(|file| budgeted.insert((group, *file)));
             let holder = Holder {
                 group,
                 nr_pages_max: u64::MAX,

@@ -7,7 +7,7 @@
 #   PART=soak       MINUTES (20) of random load, kills and garbage (SEED=1); status 1 where something does not hold
 #   PART=mixed      memcached beside fio below a parent's limit, and PART=services, 12 services of which 4 work below one: ROUNDS (5)
 #                   rounds of MINUTES (2) for each of ARMS, SIZE_MIB (384); PART=damon, beside DAMON_RECLAIM, is alike and in a guest only
-#   PART=foretold   what strata plan --promise foretells of each program beside what a guard does: ROUNDS (1) of MINUTES (2)
+#   PART=foretold   what strata plan --promise foretells of each program (PROGRAMS=names, with commas) beside what a guard does: ROUNDS (1) of MINUTES (2)
 # GUEST='--kernel 6.12' runs soak, mixed, services or damon in a guest, with cgroup v2 (counts say something there, times do not). QUICK=1 rewrites nothing. STRATA names another binary.
 # Programs come from this machine or, unpacked, from Debian; one that can't be had is left out, and the page says so. Each has a
 # cgroup of its own, listens on nothing but sockets and pipes in a private directory, and is ended and removed with it.
@@ -77,6 +77,7 @@ cat "$work/found.md"
 
 command="make evaluate-guard"
 [ $part = programs ] || command="PART=$part $command"
+[ -z "${PROGRAMS:-}" ] || command="PROGRAMS=$PROGRAMS $command"
 [ -z "${GUEST:-}" ] || command="GUEST='$GUEST' $command"
 [ -z "$rounds" ] || command="ROUNDS=$rounds $command"
 made=$(printf '%s, commit %s, kernel %s, %s processors, by\n\n    %s\n' "$(date -u +%Y-%m-%d)" "$(git rev-parse --short HEAD)" \

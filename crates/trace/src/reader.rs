@@ -19,7 +19,7 @@ use crate::format::Format;
 use crate::formats;
 use crate::generator::Generator;
 use crate::input::{Compression, Input, Progress};
-use crate::recording::RecordingInfo;
+use crate::recording::{RecordingInfo, Told};
 
 /// Most accesses a batch holds.
 pub const BATCH_LEN: usize = 8192;
@@ -42,6 +42,20 @@ pub trait AccessReader: std::fmt::Debug + Send {
         let _ = freed;
     }
 
+    /// The next record of a recording, instead of the accesses that it stands for: quick where there are many. `None` at
+    /// the end, and where what comes is no recording, which [`AccessReader::read_batch`] goes on with.
+    ///
+    /// # Errors
+    /// As of [`AccessReader::read_batch`].
+    fn read_told(&mut self) -> Result<Option<Told>, TraceError> {
+        Ok(None)
+    }
+
+    /// From now on hands out the accesses of one page of `2^shift` only, the same pages in each walk. Only recordings can.
+    fn thin(&mut self, shift: u32) {
+        let _ = shift;
+    }
+
     /// What is known of the recording this is, as far as it was read; `None` for other traces.
     fn recording(&self) -> Option<&RecordingInfo> {
         None
@@ -55,6 +69,14 @@ impl<R: AccessReader + ?Sized> AccessReader for Box<R> {
 
     fn take_freed(&mut self, freed: &mut Vec<Freed>) {
         (**self).take_freed(freed);
+    }
+
+    fn read_told(&mut self) -> Result<Option<Told>, TraceError> {
+        (**self).read_told()
+    }
+
+    fn thin(&mut self, shift: u32) {
+        (**self).thin(shift);
     }
 
     fn recording(&self) -> Option<&RecordingInfo> {

@@ -8,7 +8,7 @@ use std::fmt;
 use crate::access::{Access, Freed};
 use crate::error::TraceError;
 use crate::reader::AccessReader;
-use crate::recording::RecordingInfo;
+use crate::recording::{RecordingInfo, Told};
 
 /// A reader that passes over what is broken and tells each case to a callback.
 ///
@@ -60,6 +60,23 @@ impl<R: AccessReader, F: FnMut(&TraceError) + Send> AccessReader for Tolerant<R,
 
     fn take_freed(&mut self, freed: &mut Vec<Freed>) {
         self.reader.take_freed(freed);
+    }
+
+    fn read_told(&mut self) -> Result<Option<Told>, TraceError> {
+        while !self.is_at_end {
+            match self.reader.read_told() {
+                Err(error) if error.is_local() || error.is_torn_tail() => {
+                    (self.tell)(&error);
+                    self.is_at_end = error.is_torn_tail();
+                }
+                told => return told,
+            }
+        }
+        Ok(None)
+    }
+
+    fn thin(&mut self, shift: u32) {
+        self.reader.thin(shift);
     }
 
     fn recording(&self) -> Option<&RecordingInfo> {

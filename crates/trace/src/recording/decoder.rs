@@ -16,8 +16,8 @@ use super::writer::{
     RECORD_WALK, SPACE_FILE, WALK_BASELINE,
 };
 use super::{
-    NO_PAGES, NR_TABLES_MAX, PageBits, Piece, RecordingInfo, SpaceEnd, WalkKind, bitmap, names,
-    pop_u32,
+    NO_PAGES, NR_TABLES_MAX, PageBits, Piece, RecordingInfo, SpaceEnd, Told, WalkKind, bitmap,
+    names, pop_u32,
 };
 use crate::access::{Access, Backing, Freed, FreedPages, Op, PageKey, Via};
 use crate::strata::varint::{pop, pop_signed};
@@ -58,6 +58,8 @@ pub(crate) struct Decoder {
     space: Option<Space>,
     table: u64,
     accessed: BTreeMap<(u32, u64, u32), PageBits>,
+    /// Of `2^thinned` pages one is handed out.
+    thinned: u32,
 }
 
 impl Decoder {
@@ -75,7 +77,13 @@ impl Decoder {
             space: None,
             table: 0,
             accessed: BTreeMap::new(),
+            thinned: 0,
         }
+    }
+
+    /// From now on one page of `2^shift` is handed out.
+    pub(crate) fn thin(&mut self, shift: u32) {
+        self.thinned = shift;
     }
 
     /// What is known of the recording so far.
@@ -118,66 +126,75 @@ impl Decoder {
     /// # Errors
     /// [`Broken`]; the rest of the block is dropped.
     pub(crate) fn next_piece(&mut self, accesses: &mut Vec<Access>) -> Result<bool, Broken> {
-        while self.nr_records_left > 0 {
-            self.nr_records_left -= 1;
-            match self.record(accesses) {
-                Some(true) => return Ok(true),
-                Some(false) => {}
-                None => {
-                    self.nr_records_left = 0;
-                    return Err(Broken);
-                }
+        while let Some(told) = self.next_told()? {
+            let of = self.walk.zip(self.space);
+            if let (Told::Piece(piece), Some(((_, at_us), space))) = (told, of) {
+                self.append(space, at_us, &piece, accesses);
+                return Ok(true);
             }
-        }
-        if std::mem::replace(&mut self.at, self.content.len()) != self.content.len() {
-            return Err(Broken);
         }
         Ok(false)
     }
 
-    /// Decodes a record; whether it was a piece. `None` if it breaks a rule.
-    fn record(&mut self, accesses: &mut Vec<Access>) -> Option<bool> {
+    /// The next record of the block, `None` behind its last.
+    ///
+    /// # Errors
+    /// [`Broken`]; the rest of the block is dropped.
+    pub(crate) fn next_told(&mut self) -> Result<Option<Told>, Broken> {
+        if self.nr_records_left == 0 {
+            let at = std::mem::replace(&mut self.at, self.content.len());
+            return match at == self.content.len() {
+                true => Ok(None),
+                false => Err(Broken),
+            };
+        }
+        self.nr_records_left -= 1;
         let content = std::mem::take(&mut self.content);
         let mut rest = content.get(self.at..).unwrap_or_default();
-        let decoded = self.decode(&mut rest, accesses);
+        let told = self.decode(&mut rest);
         self.at = content.len() - rest.len();
         self.content = content;
-        decoded
+        if told.is_none() {
+            self.nr_records_left = 0;
+        }
+        told.map(Some).ok_or(Broken)
     }
 
-    fn decode(&mut self, rest: &mut &[u8], accesses: &mut Vec<Access>) -> Option<bool> {
+    /// Decodes a record. `None` if it breaks a rule.
+    fn decode(&mut self, rest: &mut &[u8]) -> Option<Told> {
         let (head, after) = rest.split_first()?;
         *rest = after;
         let flags = head & !RECORD_MASK;
         match head & RECORD_MASK {
-            RECORD_WALK => self.begin_walk(flags, rest)?,
-            RECORD_SPACE => self.begin_space(flags, rest)?,
-            RECORD_PIECE => {
-                self.piece(flags, rest, accesses)?;
-                return Some(true);
-            }
-            RECORD_END => self.end_space(flags)?,
-            _ => return None,
+            RECORD_WALK => self.begin_walk(flags, rest),
+            RECORD_SPACE => self.begin_space(flags, rest),
+            RECORD_PIECE => self.piece(flags, rest).map(Told::Piece),
+            RECORD_END => self.end_space(flags).map(Told::End),
+            _ => None,
         }
-        Some(false)
     }
 
-    fn begin_walk(&mut self, flags: u8, rest: &mut &[u8]) -> Option<()> {
+    fn begin_walk(&mut self, flags: u8, rest: &mut &[u8]) -> Option<Told> {
         let kind = match flags & !CONTINUED {
             0 => WalkKind::Interval,
             WALK_BASELINE => WalkKind::Baseline,
             _ => return None,
         };
         let at_us = pop(rest)?;
-        if flags & CONTINUED == 0 {
+        let is_continued = flags & CONTINUED != 0;
+        if !is_continued {
             self.info.add_walk(kind, at_us);
         }
         self.walk = Some((kind, at_us));
         self.space = None;
-        Some(())
+        Some(Told::Walk {
+            kind,
+            at_us,
+            is_continued,
+        })
     }
 
-    fn begin_space(&mut self, flags: u8, rest: &mut &[u8]) -> Option<()> {
+    fn begin_space(&mut self, flags: u8, rest: &mut &[u8]) -> Option<Told> {
         self.walk?;
         let is_file = self.has_files && flags & SPACE_FILE != 0;
         let known = if is_file {
@@ -188,16 +205,14 @@ impl Decoder {
         if flags & !known != 0 {
             return None;
         }
-        self.space = Some(Space {
-            number: pop_u32(rest)?,
-            is_file,
-        });
+        let number = pop_u32(rest)?;
+        self.space = Some(Space { number, is_file });
         self.info.cpu_us = self.info.cpu_us.saturating_add(pop(rest)?);
         self.table = 0;
-        Some(())
+        Some(Told::Space { number, is_file })
     }
 
-    fn end_space(&mut self, flags: u8) -> Option<()> {
+    fn end_space(&mut self, flags: u8) -> Option<SpaceEnd> {
         let ((_, time_us), space) = (self.walk?, self.space.take()?.number);
         let end = match flags {
             0 => SpaceEnd::Whole,
@@ -216,11 +231,11 @@ impl Decoder {
             }
         }
         self.info.add_end(end);
-        Some(())
+        Some(end)
     }
 
-    fn piece(&mut self, flags: u8, rest: &mut &[u8], accesses: &mut Vec<Access>) -> Option<()> {
-        let ((kind, at_us), space) = (self.walk?, self.space?);
+    fn piece(&mut self, flags: u8, rest: &mut &[u8]) -> Option<Piece> {
+        let ((kind, _), space) = (self.walk?, self.space?);
         let table = self.table.wrapping_add(pop_signed(rest)?);
         if table >= NR_TABLES_MAX {
             return None;
@@ -260,13 +275,31 @@ impl Decoder {
         }
         let file = space.is_file.then_some(space.number);
         self.info.add_piece(kind, file, &piece);
-        self.append(space, at_us, &piece, accesses);
-        Some(())
+        Some(piece)
+    }
+
+    /// Which pages of a table are handed out: always the same.
+    fn handed_out(&self, space: u32, table: u64) -> PageBits {
+        let mut state = table ^ u64::from(space) << 40;
+        let mut bits = [u64::MAX; 8];
+        for _ in 0..self.thinned {
+            for word in &mut bits {
+                // SplitMix64 of Steele, Lea and Flood.
+                state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+                let mixed = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+                let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+                *word &= mixed ^ mixed >> 31;
+            }
+        }
+        bits
     }
 
     fn append(&mut self, of: Space, at_us: u64, piece: &Piece, accesses: &mut Vec<Access>) {
         let space = of.number;
-        if piece.gone != NO_PAGES {
+        let handed_out = self.handed_out(space, piece.table);
+        let among = |bits: PageBits| std::array::from_fn(|word| bits[word] & handed_out[word]);
+        let gone: PageBits = among(piece.gone);
+        if gone != NO_PAGES {
             if let Some(freed) = &mut self.freed {
                 let freed_page = |bit| Freed {
                     what: FreedPages::Page(PageKey {
@@ -276,11 +309,11 @@ impl Decoder {
                     time_us: at_us,
                 };
                 let room = FREED_KEPT_MAX - freed.len();
-                freed.extend(bitmap::ones(piece.gone).take(room).map(freed_page));
-                let nr_gone = super::count(piece.gone) as usize;
+                freed.extend(bitmap::ones(gone).take(room).map(freed_page));
+                let nr_gone = super::count(gone) as usize;
                 self.info.nr_left_out += nr_gone.saturating_sub(room) as u64;
             }
-            self.lives.end(space, piece.table, piece.gone);
+            self.lives.end(space, piece.table, gone);
             self.info.nr_left_out += self.lives.take_nr_left_out();
         }
         let of_file = match !of.is_file && self.info.is_code(piece.area) {
@@ -288,7 +321,7 @@ impl Decoder {
             false => Backing::File,
         };
         let has = |bits: &PageBits, bit: u64| bits[bit as usize / 64] >> (bit % 64) & 1 == 1;
-        accesses.extend(bitmap::ones(piece.touched()).map(|bit| Access {
+        accesses.extend(bitmap::ones(among(piece.touched())).map(|bit| Access {
             key: PageKey {
                 space,
                 page: self.lives.page(space, piece.table, bit),

@@ -22,6 +22,7 @@
 //! - I1: a block can be read without the others, but for names, which nothing depends on.
 //! - I2: memory is bounded, whatever a file says of itself; what a bound leaves out is counted.
 //! - I3: a page that was freed and comes back is another page: reuse of an address is no reuse of data.
+//! - I4: where only a share of the pages is handed out, these are handed out as if there were no others.
 
 mod bitmap;
 mod decoder;
@@ -78,6 +79,11 @@ impl Piece {
         union(self.accessed, self.appeared)
     }
 
+    /// Number of pages that count as accessed.
+    pub fn nr_touched(&self) -> u32 {
+        count(self.touched())
+    }
+
     /// Pages of which it tells anything.
     pub fn told(&self) -> PageBits {
         union(self.touched(), union(self.gone, self.evicted))
@@ -102,6 +108,35 @@ pub enum SpaceEnd {
     Broken,
     /// The space is no more, and its pages neither.
     Ended,
+}
+
+/// One record of a recording, as it stands in the file.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all records are pieces, and none is kept"
+)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// A walk begins.
+    Walk {
+        /// What it tells.
+        kind: WalkKind,
+        /// Microseconds since the recording began.
+        at_us: u64,
+        /// Whether an earlier block began it.
+        is_continued: bool,
+    },
+    /// A space begins, in the walk.
+    Space {
+        /// Its number.
+        number: u32,
+        /// Whether it is a file and not the address space of a process.
+        is_file: bool,
+    },
+    /// A piece, in the space.
+    Piece(Piece),
+    /// The space ends, in the walk.
+    End(SpaceEnd),
 }
 
 fn union(a: PageBits, b: PageBits) -> PageBits {

@@ -15,7 +15,7 @@ use crate::access::{Access, Backing, Freed, Via};
 use crate::error::{Position, Reason, TraceError};
 use crate::input::Input;
 use crate::reader::{AccessReader, BATCH_LEN, OpenOptions};
-use crate::recording::{Broken, Decoder, RecordingInfo};
+use crate::recording::{Broken, Decoder, RecordingInfo, Told};
 
 /// Most accesses of a piece of a recording.
 const PIECE_ACCESSES_MAX: usize = 512;
@@ -36,8 +36,8 @@ pub(crate) struct StrataReader {
     accesses: Vec<Access>,
     nr_handed_out: usize,
     nr_accesses: u64,
-    /// Whether a block was passed over, so that the count at the end can't fit.
-    is_damaged: bool,
+    /// Whether not all accesses were counted, so that the count at the end can't fit: a block was passed over, or pages are.
+    is_partial: bool,
     is_at_end: bool,
 }
 
@@ -80,7 +80,7 @@ impl StrataReader {
             accesses: Vec::new(),
             nr_handed_out: 0,
             nr_accesses: 0,
-            is_damaged: false,
+            is_partial: false,
             is_at_end: false,
         })
     }
@@ -184,7 +184,7 @@ impl StrataReader {
     }
 
     fn damaged(&mut self) -> TraceError {
-        self.is_damaged = true;
+        self.is_partial = true;
         self.input
             .error(Position::Byte(self.block_at), Reason::DamagedBlock)
     }
@@ -193,7 +193,7 @@ impl StrataReader {
         self.is_at_end = true;
         let count = self.stored.as_slice().try_into().ok()?;
         let fits = crc32fast::hash(&self.stored) == header.stored_crc
-            && (self.is_damaged || u64::from_le_bytes(count) == self.nr_accesses);
+            && (self.is_partial || u64::from_le_bytes(count) == self.nr_accesses);
         fits.then_some(())
     }
 
@@ -232,6 +232,36 @@ impl AccessReader for StrataReader {
 
     fn take_freed(&mut self, freed: &mut Vec<Freed>) {
         self.recording.take_freed(freed);
+    }
+
+    fn read_told(&mut self) -> Result<Option<Told>, TraceError> {
+        loop {
+            match self.recording.next_told() {
+                Ok(Some(told)) => {
+                    if let Told::Piece(piece) = &told {
+                        self.nr_accesses += u64::from(piece.nr_touched());
+                    }
+                    return Ok(Some(told));
+                }
+                Ok(None) => {}
+                Err(Broken) => return Err(self.damaged()),
+            }
+            // What is no recording is left to `read_batch`.
+            if self.is_at_end || self.nr_handed_out < self.accesses.len() {
+                return Ok(None);
+            }
+            self.accesses.clear();
+            self.nr_handed_out = 0;
+            if let Err(error) = self.read_block() {
+                self.accesses.clear();
+                return Err(error);
+            }
+        }
+    }
+
+    fn thin(&mut self, shift: u32) {
+        self.is_partial |= shift > 0;
+        self.recording.thin(shift);
     }
 
     fn recording(&self) -> Option<&RecordingInfo> {

@@ -13,5 +13,6 @@ mod recording_code;
 mod recording_example;
 mod recording_format;
 mod recording_freed;
+mod recording_told;
 mod strata_format;
 mod text_formats;

@@ -33,6 +33,7 @@ mod baseline;
 mod cost;
 mod groups;
 pub mod guarded;
+pub mod heat;
 mod intern;
 mod mechanism;
 mod memory;

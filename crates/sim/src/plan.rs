@@ -107,9 +107,10 @@ impl Question {
     /// How many of so many pages the first policy can take in time, one for each that comes back: in
     /// each interval of the recording as many as its rate allows. A baseline does not tell when they
     /// came, so for it they are spread evenly.
-    fn nr_in_time(&self, outcome: &Outcome, nr_refaults: u64) -> u64 {
+    fn nr_in_time(&self, outcome: &Outcome, nr_refaults: u64, one_in: u64) -> u64 {
         let within = |us: u64| {
-            let pages = u128::from(self.pageout_rate) * u128::from(us) / 1_000_000;
+            let pages =
+                u128::from(self.pageout_rate) * u128::from(us) / 1_000_000 / u128::from(one_in);
             u64::try_from(pages).unwrap_or(u64::MAX)
         };
         let Some(reclaim) = &outcome.reclaim else {
@@ -208,12 +209,29 @@ pub fn plan(
     jobs: &Jobs,
     progress: &dyn Progress,
 ) -> Result<Plan, RunsError> {
+    plan_sample(workload, question, 1, jobs, progress)
+}
+
+/// Plans for a recording of which the workload holds one page in so many ([`strata_trace::AccessReader::thin`]): each of its pages
+/// stands for `one_in`. The answer is of the whole recording, as near as a sample comes to it.
+///
+/// # Errors
+/// A policy that can't run.
+pub fn plan_sample(
+    workload: &Workload,
+    question: &Question,
+    one_in: u32,
+    jobs: &Jobs,
+    progress: &dyn Progress,
+) -> Result<Plan, RunsError> {
+    let one_in = one_in.max(1);
     let ordered = ORDERS.map(|order| workload.in_order(order));
     let mut search = Search {
         ordered,
         question,
         jobs,
         progress,
+        one_in,
         tried: BTreeMap::new(),
     };
     let footprint = workload.footprint_pages().max(1);
@@ -222,15 +240,20 @@ pub fn plan(
         u32::try_from(pages.max(1)).unwrap_or(u32::MAX)
     };
     let of_curve = CURVE.map(share).into_iter();
-    let whole = question.holding.budget_of(footprint);
-    let asked = question.budgets.iter().map(|size| size.pages(footprint));
+    let footprint_all = footprint.saturating_mul(one_in);
+    let whole = question.holding.budget_of(footprint_all);
+    let asked = question.budgets.iter();
+    let asked = asked.map(|size| size.pages(footprint_all));
+    let in_sample = |pages: u32| pages.div_ceil(one_in);
+    let (whole, asked) = (whole.map(in_sample), asked.map(in_sample));
     let sizes: Vec<u32> = of_curve.chain(whole).chain(asked).collect();
     search.run(&sizes)?;
     let mut budgets = Vec::new();
     for bound in Bound::ALL {
         budgets.push(search.smallest(bound)?);
     }
-    let bytes = |pages: Option<u32>| pages.map(|pages| u64::from(pages) * PAGE_BYTES);
+    let page_bytes = u64::from(one_in) * PAGE_BYTES;
+    let bytes = |pages: Option<u32>| pages.map(|pages| u64::from(pages) * page_bytes);
     let budget_bytes = Span {
         expected: bytes(budgets[0]),
         lowest: bytes(budgets[1]),
@@ -243,9 +266,9 @@ pub fn plan(
         policy: question.policy_text(),
         pageout_rate: question.pageout_rate,
         held: question.holding.to_string(),
-        footprint_bytes: u64::from(workload.footprint_pages()) * PAGE_BYTES,
+        footprint_bytes: u64::from(workload.footprint_pages()) * page_bytes,
         page_cache_bytes: (workload.has_descriptor_accesses())
-            .then(|| u64::from(workload.footprint_cache_pages()) * PAGE_BYTES),
+            .then(|| u64::from(workload.footprint_cache_pages()) * page_bytes),
         duration_us: question.duration_us,
         busy_us: question.busy_us,
         slowdown_limit,
@@ -298,6 +321,8 @@ struct Search<'a> {
     question: &'a Question,
     jobs: &'a Jobs,
     progress: &'a dyn Progress,
+    /// Pages for which one of the workload stands.
+    one_in: u32,
     tried: BTreeMap<u32, Tried>,
 }
 
@@ -308,7 +333,7 @@ impl Search<'_> {
         sizes.sort_unstable();
         sizes.dedup();
         sizes.retain(|size| !self.tried.contains_key(size));
-        let held = sizes.iter().map(|size| self.question.holding.pages(*size));
+        let held = sizes.iter().map(|size| self.held(*size));
         let held: Vec<Span<u32>> = held.collect();
         let mut tried = vec![Tried::default(); sizes.len()];
         for (order, workload) in self.ordered.iter().enumerate() {
@@ -320,18 +345,21 @@ impl Search<'_> {
             let setups: Vec<Setup> = setups.map(Setup::with_memory).collect();
             let nr_distinct = workload.nr_pages_by_kind();
             let policies = &self.question.policies;
+            let one_in = u64::from(self.one_in);
             let runs = self
                 .jobs
                 .replay_then(workload, policies, &setups, self.progress, |_| {})?;
             let one = |run: &Run| {
                 let nr_first = u64::from(workload.nr_pages());
                 let nr_refaults = run.outcome.nr_misses.saturating_sub(nr_first);
+                let cost_ns = self.question.cost.refault_ns(&run.outcome, nr_distinct);
+                let nr_in_time = self.question.nr_in_time(&run.outcome, nr_refaults, one_in);
                 Alone {
                     figures: Figures {
-                        nr_refaults,
-                        cost_ns: self.question.cost.refault_ns(&run.outcome, nr_distinct),
+                        nr_refaults: nr_refaults * one_in,
+                        cost_ns: cost_ns.saturating_mul(one_in),
                     },
-                    nr_in_time: self.question.nr_in_time(&run.outcome, nr_refaults),
+                    nr_in_time: nr_in_time * one_in,
                 }
             };
             for (at, tried) in tried.iter_mut().enumerate() {
@@ -386,6 +414,18 @@ impl Search<'_> {
         (enough, None)
     }
 
+    /// Pages of the workload that are held of a budget of so many.
+    fn held(&self, size: u32) -> Span<u32> {
+        let of_all = size.saturating_mul(self.one_in);
+        let held = self.question.holding.pages(of_all);
+        let in_sample = |pages: u32| (pages / self.one_in).max(1);
+        Span {
+            expected: in_sample(held.expected),
+            lowest: in_sample(held.lowest),
+            highest: in_sample(held.highest),
+        }
+    }
+
     fn slowdown(&self, cost_ns: u64) -> Ratio {
         Ratio::of(cost_ns, self.question.busy_us.saturating_mul(1000))
     }
@@ -398,8 +438,8 @@ impl Search<'_> {
             // Of a million microseconds.
             let duration_us = self.question.duration_us;
             let per_second = Ratio::of(refaults[0].saturating_mul(1_000_000), duration_us);
-            let held = self.question.holding.pages(*size);
-            let bytes = |pages: u32| u64::from(pages) * PAGE_BYTES;
+            let held = self.held(*size);
+            let bytes = |pages: u32| u64::from(pages) * u64::from(self.one_in) * PAGE_BYTES;
             Point {
                 memory_bytes: bytes(*size),
                 held_bytes: Span {
@@ -426,221 +466,4 @@ impl Search<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::NoProgress;
-    use strata_lru::TimeMs;
-    use strata_trace::{Access, Backing, PageKey};
-
-    /// 100 hot pages every interval, 900 others once at the beginning.
-    fn workload() -> Workload {
-        let access = |time_us, page| Access {
-            key: PageKey { space: 0, page },
-            time_us,
-            backing: Backing::Anon,
-            via: strata_trace::Via::PageTable,
-            ..Access::default()
-        };
-        let cold = (0..1000).map(|page| access(0, page));
-        let hot = (1..=50).flat_map(|time| (0..100).map(move |page| access(time, page)));
-        Workload::from_accesses("hot and cold", cold.chain(hot)).unwrap()
-    }
-
-    fn question(policy: &str, slowdown_millionths: u64) -> Question {
-        Question {
-            policies: vec![policy.parse().unwrap()],
-            pageout_rate: 1,
-            holding: Holding::ALL,
-            budgets: Vec::new(),
-            slowdown_millionths,
-            cost: CostModel::default(),
-            busy_us: 100_000,
-            duration_us: 5_000_000,
-            interval_us: 100_000,
-        }
-    }
-
-    fn plan_of(policy: &str, slowdown_millionths: u64) -> Plan {
-        let jobs = Jobs::try_new(1).unwrap();
-        let question = question(policy, slowdown_millionths);
-        plan(&workload(), &question, &jobs, &NoProgress).unwrap()
-    }
-
-    #[test]
-    fn the_hot_pages_are_what_is_needed() {
-        // That all hot pages come back once after the baseline is 0.5 %.
-        let plan = plan_of("lru", 7_000);
-        let pages = plan.budget_bytes.expected.unwrap() / PAGE_BYTES;
-        assert!((98..=104).contains(&pages), "{pages} pages");
-        assert!(plan.budget_bytes.lowest <= plan.budget_bytes.expected);
-        assert!(plan.budget_bytes.expected <= plan.budget_bytes.highest);
-        assert!(plan.points.is_sorted_by_key(|point| point.memory_bytes));
-    }
-
-    #[test]
-    fn more_slowdown_needs_no_more_memory() {
-        let needed = |slowdown| plan_of("lru", slowdown).budget_bytes.expected.unwrap();
-        let budgets = [0, 10_000, 100_000, 1_000_000].map(needed);
-        assert!(budgets.is_sorted_by(|a, b| a >= b), "{budgets:?}");
-        assert_eq!(
-            needed(u64::MAX),
-            50 * PAGE_BYTES,
-            "the smallest that is tried"
-        );
-    }
-
-    #[test]
-    fn every_span_holds_its_expected_figure() {
-        for policy in ["lru", "mglru", "two-list"] {
-            for point in plan_of(policy, 10_000).points {
-                let Span {
-                    expected,
-                    lowest,
-                    highest,
-                } = point.refaults;
-                assert!(
-                    lowest <= expected && expected <= highest,
-                    "{policy} {point:?}"
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn no_more_replays_than_promised() {
-        use std::sync::atomic::{AtomicU64, Ordering};
-        #[derive(Default)]
-        struct Sum(AtomicU64);
-        impl Progress for Sum {
-            fn advance(&self, nr_requests: u64) {
-                self.0.fetch_add(nr_requests, Ordering::Relaxed);
-            }
-        }
-        let (sum, jobs) = (Sum::default(), Jobs::try_new(1).unwrap());
-        plan(&workload(), &question("lru", 5_000), &jobs, &sum).unwrap();
-        let question = question("lru", 5_000);
-        let most = question.nr_replays_max() * u64::from(workload().nr_requests());
-        assert!(sum.0.into_inner() <= most);
-    }
-
-    /// A holder that keeps some of a budget free: 1 to 9 pages of a hundred.
-    const FRUGAL: Holding = Holding::By {
-        name: "frugal",
-        of: |budget| Span {
-            expected: budget / 100 * 95,
-            lowest: budget / 100 * 91,
-            highest: budget / 100 * 99,
-        },
-    };
-
-    fn plan_with(question: &Question) -> Plan {
-        let jobs = Jobs::try_new(1).unwrap();
-        plan(&workload(), question, &jobs, &NoProgress).unwrap()
-    }
-
-    #[test]
-    fn a_budget_of_which_less_is_held_has_to_be_larger() {
-        let question = |holding| Question {
-            holding,
-            ..question("lru", 7_000)
-        };
-        let all = plan_with(&question(Holding::ALL));
-        let frugal = plan_with(&question(FRUGAL));
-        assert_eq!(
-            (all.held.as_str(), frugal.held.as_str()),
-            ("100%", "frugal")
-        );
-        let budget = |plan: &Plan| plan.budget_bytes.expected.unwrap();
-        assert!(budget(&frugal) > budget(&all), "{frugal:?}");
-        // The span is that of what may be held, too.
-        assert!(frugal.budget_bytes.lowest < frugal.budget_bytes.expected);
-        assert!(frugal.budget_bytes.expected < frugal.budget_bytes.highest);
-        let half = question(Holding::Share(500_000));
-        let halved = plan_with(&half);
-        let halved = halved
-            .points
-            .iter()
-            .find(|one| one.memory_bytes == 400 * PAGE_BYTES);
-        let whole = all
-            .points
-            .iter()
-            .find(|one| one.memory_bytes == 200 * PAGE_BYTES);
-        assert_eq!(halved.unwrap().refaults, whole.unwrap().refaults);
-    }
-
-    #[test]
-    fn the_curve_ends_where_nothing_has_to_go() {
-        for holding in [Holding::ALL, FRUGAL, Holding::Share(SHARE_HELD_MIN)] {
-            let plan = plan_with(&Question {
-                holding,
-                ..question("mglru", 1)
-            });
-            let last = plan.points.last().unwrap();
-            assert!(last.held_bytes.lowest >= plan.footprint_bytes, "{last:?}");
-            assert_eq!(last.refaults, Span::all(0));
-            assert!(plan.budget_bytes.highest.is_some(), "{holding}");
-        }
-    }
-
-    #[test]
-    fn the_first_takes_what_it_has_time_for_and_the_others_the_rest() {
-        let of = |policies: &[&str], pageout_rate| {
-            let names = policies.join(",");
-            let policies = policies.iter().map(|text| text.parse().unwrap()).collect();
-            let plan = plan_with(&Question {
-                policies,
-                pageout_rate,
-                budgets: vec![MemorySize::Pages(90)],
-                ..question("lru", 7_000)
-            });
-            assert_eq!(plan.policy, names);
-            let of = |point: &&Point| point.memory_bytes == 90 * PAGE_BYTES;
-            plan.points.iter().find(of).unwrap().refaults
-        };
-        let [fifo, lru] = ["fifo", "lru"].map(|policy| of(&[policy], 0).expected);
-        assert_ne!(fifo, lru);
-        let both = |rate| of(&["fifo", "lru"], rate);
-        assert_eq!(both(0).expected, lru);
-        // 5 seconds are recorded.
-        assert_eq!(both(fifo.div_ceil(5)).expected, fifo);
-        let half = both(fifo / 10);
-        assert!(half.expected.abs_diff((fifo + lru) / 2) <= 10, "{half:?}");
-        let rest = of(&["lru", "fifo", "lru"], 0).expected;
-        assert_eq!(rest, (fifo + lru) / 2);
-        assert!(half.lowest <= fifo.min(lru), "{half:?}");
-        assert!(half.highest >= fifo.max(lru), "{half:?}");
-    }
-
-    #[test]
-    fn pages_that_come_back_all_at_once_leave_the_first_less_time() {
-        let outcome = |times_ms: &[u64]| Outcome {
-            reclaim: Some(Box::new(crate::outcome::Reclaim {
-                refaults_by_time: times_ms.iter().map(|ms| (TimeMs(*ms), 300)).collect(),
-                ..Default::default()
-            })),
-            ..Outcome::default()
-        };
-        let question = Question {
-            pageout_rate: 4000,
-            ..question("mglru", 1)
-        };
-        let in_time = |times_ms: &[u64]| question.nr_in_time(&outcome(times_ms), 900);
-        assert_eq!(in_time(&[100, 200, 300]), 900);
-        assert_eq!(in_time(&[100, 200, 210]), 700);
-        assert_eq!(in_time(&[200, 210, 220]), 400);
-        assert_eq!(question.nr_in_time(&Outcome::default(), 900), 900);
-    }
-
-    #[test]
-    fn budgets_that_are_asked_about_are_told_of() {
-        let question = Question {
-            budgets: vec![MemorySize::Pages(123), MemorySize::Share(333_000)],
-            ..question("lru", 7_000)
-        };
-        let plan = plan_with(&question);
-        for pages in [123, 333] {
-            let of = |point: &&Point| point.memory_bytes == pages * PAGE_BYTES;
-            assert_eq!(plan.points.iter().filter(of).count(), 1, "{pages}");
-        }
-    }
-}
+mod tests;

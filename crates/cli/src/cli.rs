@@ -9,8 +9,8 @@ use clap::{Parser, Subcommand, ValueEnum};
 use strata_linux::access::AccessChoice;
 
 use crate::cmd::{
-    compare, completions, ctl, doctor, files, guard, idle, lru_gen, man, park, plan, record, run,
-    sim, top, trace, wake, wss,
+    compare, completions, ctl, doctor, files, guard, html, idle, lru_gen, man, park, plan, record,
+    run, sim, top, trace, wake, wss,
 };
 use crate::duration;
 
@@ -67,6 +67,9 @@ EXAMPLES
       strata record --pid 4242 --for 1m -o run.strata
       strata plan run.strata
 
+  What did it do with its memory, as a page to send?
+      strata html run.strata -o run.html
+
 EXIT STATUS
   0  done
   1  the check or the work failed
@@ -99,6 +102,7 @@ pub(crate) enum Verb {
     Files(files::FilesArgs),
     Record(Box<record::RecordArgs>),
     Plan(Box<plan::PlanArgs>),
+    Html(Box<html::HtmlArgs>),
     Sim(Box<sim::SimArgs>),
     Trace(Box<trace::TraceArgs>),
     Doctor(doctor::DoctorArgs),
@@ -241,6 +245,8 @@ mod tests {
             "--metrics-textfile",
             "record",
             "plan",
+            "html",
+            "--html",
             "-o",
             "--every",
             "--max-size",

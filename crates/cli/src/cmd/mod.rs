@@ -8,6 +8,7 @@ pub(crate) mod ctl;
 pub(crate) mod doctor;
 pub(crate) mod files;
 pub(crate) mod guard;
+pub(crate) mod html;
 pub(crate) mod idle;
 pub(crate) mod keeper;
 pub(crate) mod lru_gen;
@@ -52,6 +53,7 @@ pub(crate) fn dispatch(verb: Verb) -> ExitCode {
         Verb::LruGen(args) => lru_gen::run(&args),
         Verb::Record(args) => record::run(*args),
         Verb::Plan(args) => plan::run(&args),
+        Verb::Html(args) => html::run(&args),
         Verb::Sim(args) => sim::run(&args),
         Verb::Guard(args) => guard::run(&args),
         Verb::Park(args) => park::run(&args),

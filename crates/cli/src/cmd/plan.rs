@@ -11,8 +11,10 @@ use clap::{Args, ValueEnum};
 use strata_host::run::{AUTO_PAGEOUT_PAGES_PER_S, ControlConfig, Held};
 use strata_sim::plan::{Holding, Plan, Point, Question, SHARE_HELD_MIN, Span, plan, plan_bytes};
 use strata_sim::{CostModel, MemorySize, PolicySpec, Ratio, Workload};
+use strata_trace::recording::RecordingInfo;
 
 use crate::cli::refuse_option;
+use crate::cmd::html;
 use crate::cmd::report_file::ReportFile;
 use crate::cmd::sim::size_arg;
 use crate::failure::UsageError;
@@ -22,6 +24,10 @@ use crate::source::SourceArgs;
 
 /// Largest slowdown that may be asked for, in percent.
 const SLOWDOWN_PERCENT_MAX: u64 = 1000;
+/// The policy that stands for a kernel with the classic LRU lists.
+const KERNEL_POLICY: &str = "two-list";
+/// Slowdown that is acceptable where nothing else is said, which the help calls 3%.
+const SLOWDOWN_MILLIONTHS: u64 = 30_000;
 /// Millionths of a percent.
 const PER_PERCENT: u64 = 10_000;
 
@@ -100,7 +106,7 @@ pub(crate) struct PlanArgs {
         short,
         long,
         value_name = "POLICY",
-        default_value = "two-list",
+        default_value = KERNEL_POLICY,
         value_delimiter = ',',
         value_parser = str::parse::<PolicySpec>
     )]
@@ -137,6 +143,10 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
 
+    /// Make a page of the recording and the answer, as strata html does
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+
     /// Replays at a time; 0 is one a processor
     #[arg(short, long, value_name = "N", default_value_t = 0)]
     jobs: usize,
@@ -154,6 +164,7 @@ enum PlanFormat {
 pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
     let name = &args.recording;
     let place = args.plot.clone().map(ReportFile::try_place).transpose()?;
+    let page = args.html.clone().map(ReportFile::try_place).transpose()?;
     let mut source = args.source.open(name)?;
     let workload = Workload::read_within(name, source.reader.as_mut(), source.bound.0)?;
     let Some(info) = source.reader.recording() else {
@@ -183,9 +194,7 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
         budgets: args.memory.clone(),
         slowdown_millionths: args.slowdown,
         cost: args.cost.clone(),
-        busy_us: info.cpu_us,
-        duration_us: info.duration_us(),
-        interval_us: info.duration_us() / info.nr_walks,
+        ..question(info)
     };
     drop(source);
     let nr_requests = question.nr_replays_max() * u64::from(workload.nr_requests());
@@ -203,7 +212,25 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
     if let Some(place) = place {
         place.write_text(&answer.plot())?;
     }
+    if let Some(page) = page {
+        page.write_text(&html::of_plan(&args.source, name, &answer)?)?;
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What is asked of a recording where nothing else is said.
+pub(crate) fn question(info: &RecordingInfo) -> Question {
+    Question {
+        policies: vec![KERNEL_POLICY.parse().expect("it is a policy")],
+        pageout_rate: AUTO_PAGEOUT_PAGES_PER_S,
+        holding: BY_STRATA,
+        budgets: Vec::new(),
+        slowdown_millionths: SLOWDOWN_MILLIONTHS,
+        cost: CostModel::default(),
+        busy_us: info.cpu_us,
+        duration_us: info.duration_us(),
+        interval_us: info.duration_us() / info.nr_walks.max(1),
+    }
 }
 
 fn table(plan: &Plan, paste: &Paste) -> String {

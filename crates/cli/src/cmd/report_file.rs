@@ -1,4 +1,4 @@
-//! The files of `--report` and `--plot`, and the places of others that are tried before a run.
+//! The files of `--report`, `--plot` and `--html`, and the places of others that are tried before a run.
 //!
 //! **Owns** writing it as a whole or not at all. **Does not own** what is in it.
 //!
@@ -63,6 +63,11 @@ impl ReportFile {
         let mut text = serde_json::to_string_pretty(report).context("the report is not JSON")?;
         text.push('\n');
         self.write_waiting(&text, REPORT_WAIT_MAX)
+    }
+
+    /// Writes a text that tells of a run, as its report does.
+    pub(crate) fn write_text_of_run(self, text: &str) -> anyhow::Result<()> {
+        self.write_waiting(text, REPORT_WAIT_MAX)
     }
 
     /// Writes a text that is complete as it is.

@@ -24,6 +24,7 @@ use strata_linux::units::parse_size;
 use strata_lru::{BadEngineSpec, Swappiness};
 
 use crate::cli::{AccessArg, loopback_arg, parse_duration_ms, parse_pid, refuse_option};
+use crate::cmd::html;
 use crate::cmd::report_file::{self, ReportFile};
 use crate::failure::UsageError;
 use crate::render::Detail;
@@ -195,6 +196,10 @@ pub(crate) struct RunArgs {
     /// The file is replaced as a whole. Its place is tried before the program starts.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
+
+    /// Make a page of the report when the program has ended, as strata html does
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 
     /// Write a line of JSON to this file for each turn of the control loop: what it read, what it decided, what became of it
     ///
@@ -382,6 +387,7 @@ pub(crate) fn run(mut args: RunArgs) -> anyhow::Result<ExitCode> {
         .into());
     }
     let report_file = args.report.take().map(ReportFile::try_place).transpose()?;
+    let page_file = args.html.take().map(ReportFile::try_place).transpose()?;
     args.metrics_textfile = args
         .metrics_textfile
         .take()
@@ -414,6 +420,12 @@ pub(crate) fn run(mut args: RunArgs) -> anyhow::Result<ExitCode> {
     }
     if let Some(file) = report_file
         && let Err(error) = file.write(&report)
+    {
+        print::error(&print::chain(error.as_ref()));
+    }
+    if let Some(file) = page_file
+        && let Err(error) =
+            html::of_report("strata run", &report).and_then(|page| file.write_text_of_run(&page))
     {
         print::error(&print::chain(error.as_ref()));
     }

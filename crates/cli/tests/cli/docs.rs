@@ -4,7 +4,7 @@
 //! A command is a line `$ strata ...` of a block ```` ```console ````; what follows, up to the next `$`, is its output,
 //! in which a line `...` stands for lines left out. Lines that begin with `strata` in a block ```` ```sh ```` or in
 //! an indented block are commands without output: they have to succeed. A picture that a command draws is compared
-//! with the one in docs/. `sim`, `trace` and `plan RECORDING` are run, in one folder a document, so that a command
+//! with the one in docs/. `sim`, `trace`, `html` and `plan RECORDING` are run, in one folder a document, so that a command
 //! finds what the one before it wrote (`run.strata` is `tests/recordings/sort.strata`); verbs that look at the machine can't be, and are listed.
 //! Of what `doctor`, `wss` and the report of `run` are shown to say every word has to stand where it is printed.
 //!
@@ -25,7 +25,7 @@ const LIVE: [&str; 13] = [
     "ctl", "doctor",
 ];
 /// Verbs whose output is the same anywhere.
-const CHECKED: [&str; 3] = ["sim", "trace", "plan"];
+const CHECKED: [&str; 4] = ["sim", "trace", "plan", "html"];
 /// A line of the output that stands for lines left out.
 const LEFT_OUT: &str = "...";
 

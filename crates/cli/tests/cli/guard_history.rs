@@ -13,7 +13,7 @@ use strata_host::managed::history::History;
 use support::strata::{Finished, Strata, refused};
 
 /// A guard of one group of which so much was taken.
-fn status(taken_bytes: u64) -> Status {
+pub(crate) fn status(taken_bytes: u64) -> Status {
     let group = json!({
         "group": "/app.slice/shop.service", "name": null, "resident_bytes": 100 << 20, "used_lately_bytes": 60 << 20,
         "idle_bytes": 40 << 20, "could_give_bytes": 40 << 20, "shared_bytes": 0, "unknown_bytes": 0,
@@ -30,7 +30,7 @@ fn status(taken_bytes: u64) -> Status {
 }
 
 /// Two minutes of history, up to now.
-fn keep(path: &Path) {
+pub(crate) fn keep(path: &Path) {
     let now_s = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .expect("a time");

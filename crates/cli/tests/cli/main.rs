@@ -14,6 +14,8 @@ mod demo;
 mod docs;
 mod files;
 mod guard_history;
+mod html;
+mod html_browser;
 mod max_memory;
 mod packaging;
 mod plan;

@@ -21,6 +21,7 @@ use strata_linux::hold_up::HoldUps;
 use strata_linux::process::Process;
 
 use crate::cli::{AccessArg, Format, interval_arg, parse_percent};
+use crate::cmd::html;
 use crate::cmd::report_file::ReportFile;
 use crate::failure::UsageError;
 use crate::interrupt::Interrupt;
@@ -131,6 +132,10 @@ pub(crate) struct WssArgs {
     /// Draw the working sets and the idle memory as SVG
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
+
+    /// Make a page of the figures, as strata html does
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
 /// When to walk and what to tell, from options that agree with each other.
@@ -207,6 +212,7 @@ pub(crate) fn run(args: &WssArgs) -> anyhow::Result<ExitCode> {
     let subject = args.target.subject()?;
     let plan = Plan::try_new(&args.window, args.length, args.interval)?;
     let plot = args.plot.clone().map(ReportFile::try_place).transpose()?;
+    let page = args.html.clone().map(ReportFile::try_place).transpose()?;
     let mut observer = Observer::open(&subject, args.access.into())?;
     let source = observer.info();
     for blind_spot in source.blind_spots.iter().filter(|_| args.verbose) {
@@ -246,6 +252,9 @@ pub(crate) fn run(args: &WssArgs) -> anyhow::Result<ExitCode> {
     }
     if let Some(place) = plot {
         place.write_text(&picture::draw(&report))?;
+    }
+    if let Some(page) = page {
+        page.write_text(&html::of_report(&report.target, &report)?)?;
     }
     Ok(ExitCode::SUCCESS)
 }

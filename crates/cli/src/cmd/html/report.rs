@@ -1,0 +1,342 @@
+//! The page of what other commands of Strata print as JSON.
+//!
+//! Every number of the JSON is shown in a table; what is worth a picture has one above.
+//!
+//! **Owns** which JSON is known, and its pictures. **Does not own** any figure, nor the tables (`value`) and what is told of a
+//! history (`history`).
+
+use serde_json::Value;
+use strata_linux::units::Bytes;
+
+use super::chart::{self, Bar, Series};
+use super::page::{Page, span};
+use super::value::{bytes_at, card, fields, list, number_at, text_at};
+use super::{history, plan};
+use crate::failure::UsageError;
+
+/// Bars and rows of a picture.
+const SHOWN_MAX: usize = 40;
+/// Columns of a picture over time.
+const COLUMNS_MAX: usize = 300;
+
+/// What was printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Run,
+    Guard,
+    Idle,
+    Plan,
+    Promise,
+    History,
+    WorkingSet,
+    Files,
+}
+
+impl Kind {
+    fn of(value: &Value) -> Option<Kind> {
+        let kinds: [(Kind, &[&str]); 8] = [
+            (Kind::Run, &["usage", "eviction"]),
+            (Kind::Guard, &["is_acting", "groups"]),
+            (Kind::Idle, &["safe_budget", "groups"]),
+            (Kind::Plan, &["points", "footprint_bytes"]),
+            (Kind::Promise, &["promise_share_per_min", "groups"]),
+            (Kind::History, &["slots", "groups"]),
+            (Kind::WorkingSet, &["windows", "untouched_bytes"]),
+            (Kind::Files, &["files", "sampled_share"]),
+        ];
+        let has = |keys: &[&str]| keys.iter().all(|key| value.get(key).is_some());
+        kinds
+            .into_iter()
+            .find(|(_, keys)| has(keys))
+            .map(|(kind, _)| kind)
+    }
+}
+
+/// The page of what was printed; the last of several lines counts, the others stand in pictures over time.
+pub(super) fn page(name: &str, lines: &[Value]) -> Result<Page, UsageError> {
+    let last = lines.last().unwrap_or(&Value::Null);
+    let Some(kind) = Kind::of(last) else {
+        return Err(UsageError(format!(
+            "{name} is JSON, but none that has a page: give the report of strata run --report, or what guard status, guard history, \
+             idle, wss, files or plan print with --format json"
+        )));
+    };
+    let title = match kind {
+        Kind::Run => "A run within a budget",
+        Kind::Guard => "What a guard gives back",
+        Kind::Idle => "Who holds idle memory",
+        Kind::Plan => "How much memory a recorded run needs",
+        Kind::Promise => "What a guard would give back",
+        Kind::History => "What a guard gave back",
+        Kind::WorkingSet => "How much memory is needed",
+        Kind::Files => "Which files fill the page cache",
+    };
+    let mut page = Page::new(title, name);
+    match kind {
+        Kind::Run => run(&mut page, last),
+        Kind::Guard => guard(&mut page, lines, last),
+        Kind::Idle => idle(&mut page, last),
+        Kind::Plan => {
+            page.part("budget", "Budget and slowdown");
+            plan::curve(&mut page, last);
+        }
+        Kind::Promise => promise(&mut page, last),
+        Kind::History => {
+            let slots = list(&last["slots"]);
+            history::over_time(&mut page, slots, &history::figures_over_time(slots));
+        }
+        Kind::WorkingSet => working_set(&mut page, last),
+        Kind::Files => files(&mut page, last),
+    }
+    page.part("all", "All figures");
+    fields(&mut page, last);
+    Ok(page)
+}
+
+fn run(page: &mut Page, report: &Value) {
+    let net = number_at(report, &["saved", "net_bytes"]).unwrap_or(0.0);
+    let net = match net < 0.0 {
+        true => format!("-{}", Bytes(-net as u64)),
+        false => Bytes(net as u64).to_string(),
+    };
+    page.cards(&[
+        ("budget", card(report, &["usage", "budget_bytes"])),
+        ("usage at its peak", card(report, &["usage", "peak_bytes"])),
+        ("working set", card(report, &["working_set_bytes"])),
+        ("saved net, on average", net),
+    ]);
+    page.part("given", "Given back, and its price");
+    let pages = |key: &str| {
+        bytes_at(report, &["eviction", key])
+            .unwrap_or(0)
+            .saturating_mul(4096)
+    };
+    let bar = |name: &str, bytes: u64| Bar {
+        name: name.to_owned(),
+        to: None,
+        parts: vec![bytes],
+    };
+    let evicted = pages("nr_applied_pages").saturating_add(pages("nr_kernel_chosen_pages"));
+    let of = |key: &str| bytes_at(report, &["saved", key]).unwrap_or(0);
+    let bars = [
+        bar("evicted in all", evicted),
+        bar("came back", pages("nr_refaulted_pages")),
+        bar("out of memory, on average", of("evicted_bytes")),
+        bar("compressed swap", of("zram_bytes")),
+        bar("Strata itself", of("strata_bytes")),
+    ];
+    chart::bars(page, &["memory"], &bars);
+    let generations = list(&report["generations"]);
+    if !generations.is_empty() {
+        page.part("ages", "How old the memory is");
+        let bars: Vec<Bar> = generations
+            .iter()
+            .rev()
+            .take(SHOWN_MAX)
+            .map(|of| Bar {
+                name: format!(
+                    "since {} or less",
+                    span(bytes_at(of, &["age_ms"]).unwrap_or(0).saturating_mul(1000))
+                ),
+                to: None,
+                parts: ["anon_bytes", "file_bytes"]
+                    .map(|key| bytes_at(of, &[key]).unwrap_or(0))
+                    .to_vec(),
+            })
+            .collect();
+        chart::bars(page, &["anonymous memory", "mapped files"], &bars);
+    }
+}
+
+/// The name of a group, and the bar it has.
+fn group_bars(
+    page: &mut Page,
+    groups: &[Value],
+    names: &[&str],
+    parts: impl Fn(&Value) -> Vec<u64>,
+) {
+    let bars: Vec<Bar> = groups
+        .iter()
+        .take(SHOWN_MAX)
+        .zip(0..)
+        .map(|(group, number)| Bar {
+            name: text_at(group, "group"),
+            to: Some(format!("groups-{number}")),
+            parts: parts(group),
+        })
+        .collect();
+    chart::bars(page, names, &bars);
+    if let Some(more @ 1..) = groups.len().checked_sub(SHOWN_MAX) {
+        page.say(&format!("{more} more groups stand in the table."));
+    }
+}
+
+fn guard(page: &mut Page, lines: &[Value], last: &Value) {
+    page.cards(&[
+        ("in memory", card(last, &["resident_bytes"])),
+        ("taken and not come back", card(last, &["away_bytes"])),
+        ("what that takes", card(last, &["price_bytes"])),
+        ("given back net", card(last, &["given_back_bytes"])),
+    ]);
+    if lines.len() > 1 {
+        page.part("time", "Over time");
+        let moments = thinned(lines);
+        let labels: Vec<String> = moments
+            .iter()
+            .map(|of| {
+                span(
+                    bytes_at(of, &["watched_ms"])
+                        .unwrap_or(0)
+                        .saturating_mul(1000),
+                )
+            })
+            .collect();
+        let axis = page.axis(&labels);
+        let series = [
+            ("in memory", "resident_bytes"),
+            ("away", "away_bytes"),
+            ("price", "price_bytes"),
+        ];
+        chart::lines(
+            page,
+            &axis,
+            &labels,
+            &series.map(|(name, key)| series_of(&moments, name, key)),
+        );
+    }
+    page.part("idle", "Groups");
+    let of = |group: &Value, key: &str| bytes_at(group, &[key]).unwrap_or(0);
+    group_bars(
+        page,
+        list(&last["groups"]),
+        &["used lately", "idle", "taken and not come back"],
+        |group| {
+            vec![
+                of(group, "used_lately_bytes"),
+                of(group, "idle_bytes"),
+                of(group, "away_bytes"),
+            ]
+        },
+    );
+}
+
+fn idle(page: &mut Page, report: &Value) {
+    page.cards(&[
+        ("in memory", card(report, &["resident_bytes"])),
+        ("idle", card(report, &["idle_bytes"])),
+        (
+            "idle means not used for",
+            span(
+                bytes_at(report, &["age_ms"])
+                    .unwrap_or(0)
+                    .saturating_mul(1000),
+            ),
+        ),
+        (
+            "a safe budget",
+            card(report, &["safe_budget", "budget_bytes"]),
+        ),
+    ]);
+    page.part("idle", "Groups by idle memory");
+    let of = |group: &Value, path: &[&str]| bytes_at(group, path).unwrap_or(0);
+    group_bars(
+        page,
+        list(&report["groups"]),
+        &["idle, anonymous", "idle, files", "the rest in memory"],
+        |group| {
+            let idle = of(group, &["idle_bytes"]);
+            let rest = of(group, &["resident_bytes"]).saturating_sub(idle);
+            vec![
+                of(group, &["idle", "anon_bytes"]),
+                of(group, &["idle", "file_bytes"]),
+                rest,
+            ]
+        },
+    );
+}
+
+fn promise(page: &mut Page, report: &Value) {
+    for (group, number) in list(&report["groups"]).iter().take(SHOWN_MAX).zip(0..) {
+        page.part(
+            &format!("group-{number}"),
+            &format!("Group {number} over time"),
+        );
+        let moments = thinned(list(&group["over_time"]));
+        let labels: Vec<String> = moments
+            .iter()
+            .map(|of| span(bytes_at(of, &["at_ms"]).unwrap_or(0).saturating_mul(1000)))
+            .collect();
+        let axis = page.axis(&labels);
+        let series = [
+            ("in memory", "resident_bytes"),
+            ("away", "away_bytes"),
+            ("came back within a minute", "came_back_per_min_bytes"),
+        ];
+        chart::lines(
+            page,
+            &axis,
+            &labels,
+            &series.map(|(name, key)| series_of(&moments, name, key)),
+        );
+    }
+}
+
+fn working_set(page: &mut Page, report: &Value) {
+    page.cards(&[
+        ("in memory", card(report, &["resident_bytes"])),
+        (
+            "never used in the watch",
+            card(report, &["untouched_bytes"]),
+        ),
+    ]);
+    page.part("used", "Used within");
+    let seconds =
+        |of: &Value, key: &str| span((number_at(of, &[key]).unwrap_or(0.0).max(0.0) * 1e6) as u64);
+    let bars = |key: &str, of_list: &str| -> Vec<Bar> {
+        list(&report[of_list])
+            .iter()
+            .take(SHOWN_MAX)
+            .map(|of| Bar {
+                name: seconds(of, key),
+                to: None,
+                parts: ["anon_bytes", "file_bytes"]
+                    .map(|part| bytes_at(of, &[part]).unwrap_or(0))
+                    .to_vec(),
+            })
+            .collect()
+    };
+    let parts = ["anonymous memory", "files"];
+    chart::bars(page, &parts, &bars("seconds", "windows"));
+    page.part("unused", "Not used for at least");
+    chart::bars(page, &parts, &bars("at_least_seconds", "idle"));
+}
+
+fn files(page: &mut Page, report: &Value) {
+    page.part("files", "Files");
+    let of = |file: &Value, key: &str| bytes_at(file, &[key]).unwrap_or(0);
+    let bars = list(&report["files"]).iter().take(SHOWN_MAX).map(|file| {
+        let (cached, idle) = (of(file, "cached_bytes"), of(file, "idle_bytes"));
+        Bar {
+            name: text_at(file, "path"),
+            to: None,
+            parts: vec![cached.saturating_sub(idle), idle],
+        }
+    });
+    let parts = ["in page cache", "of it idle"];
+    chart::bars(page, &parts, &bars.collect::<Vec<_>>());
+}
+
+/// As many as a picture has columns, the last included.
+fn thinned(moments: &[Value]) -> Vec<&Value> {
+    let step = moments.len().div_ceil(COLUMNS_MAX).max(1);
+    let skipped = (moments.len().saturating_sub(1)) % step;
+    moments.iter().skip(skipped).step_by(step).collect()
+}
+
+fn series_of(moments: &[&Value], name: &str, key: &str) -> Series {
+    Series {
+        name: name.to_owned(),
+        unit: "b",
+        values: moments.iter().map(|of| bytes_at(of, &[key])).collect(),
+    }
+}

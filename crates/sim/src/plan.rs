@@ -26,7 +26,7 @@ mod minimum;
 mod orders;
 
 pub use cliff::Cliff;
-pub use holding::{Holding, SHARE_HELD_MIN, Span};
+pub use holding::{BadHolding, Holding, SHARE_HELD_MIN, Span};
 pub use orders::plan_bytes;
 
 use std::collections::BTreeMap;

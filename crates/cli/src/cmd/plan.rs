@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use strata_host::run::{AUTO_PAGEOUT_PAGES_PER_S, ControlConfig, Held};
-use strata_sim::plan::{Holding, Plan, Point, Question, SHARE_HELD_MIN, Span, plan, plan_bytes};
+use strata_host::run::AUTO_PAGEOUT_PAGES_PER_S;
+use strata_sim::plan::{BadHolding, Holding, Plan, Point, Question, plan, plan_bytes};
 use strata_sim::{CostModel, MemorySize, PolicySpec, Ratio, Workload};
 use strata_trace::recording::RecordingInfo;
 
@@ -375,31 +375,10 @@ fn row(point: &Point) -> String {
     )
 }
 
-/// What `strata run` holds of a budget.
-const BY_STRATA: Holding = Holding::By {
-    name: "strata",
-    of: |budget_bytes| {
-        let held = Held::of(budget_bytes, &ControlConfig::default().watermarks);
-        Span {
-            expected: held.middle_bytes,
-            lowest: held.least_bytes,
-            highest: held.most_bytes,
-        }
-    },
-};
-
 /// Reads `strata` or a percentage of the budget.
 fn holding_arg(text: &str) -> Result<Holding, String> {
     refuse_option(text)?;
-    if text == "strata" {
-        return Ok(BY_STRATA);
-    }
-    match text.parse() {
-        Ok(MemorySize::Share(millionths)) if (SHARE_HELD_MIN..=1_000_000).contains(&millionths) => {
-            Ok(Holding::Share(millionths))
-        }
-        _ => Err("it is strata, or a percentage from 10% to 100% such as 97.5%".to_owned()),
-    }
+    text.parse().map_err(|error: BadHolding| error.to_string())
 }
 
 /// Rounded up: a budget of what is printed holds what is meant.
@@ -442,7 +421,7 @@ fn all_arg(_: &str) -> Result<u8, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use strata_sim::plan::Cliff;
+    use strata_sim::plan::{Cliff, Span};
 
     fn plan_with(budget: Span<Option<u64>>, cliff: Option<Cliff>) -> Plan {
         let point = |mib: u64, [expected, lowest, highest]: [u64; 3]| Point {

@@ -12,7 +12,6 @@ use strata_sim::guarded::{
     GuardSetup, Guarded, GuardedGroup, Moment, Promise, Recorded, STALL_SHARE, guarded,
 };
 use strata_sim::{CostModel, Workload};
-use strata_trace::recording::RecordingInfo;
 
 use crate::cli::parse_duration_ms;
 use crate::cmd::guard::promise_arg;
@@ -45,7 +44,7 @@ pub(super) fn run(
     for trace in traces {
         let mut opened = source.open(trace)?;
         let workload = Workload::read_within(trace, opened.reader.as_mut(), opened.bound.0)?;
-        let recorded = opened.reader.recording().and_then(recorded);
+        let recorded = opened.reader.recording().and_then(Recorded::of);
         drop(opened);
         source.bound()?.check_replay(&workload)?;
         let bar = Bar::requests(trace, u64::from(workload.nr_requests()));
@@ -170,16 +169,6 @@ fn moment(moment: &Moment) -> String {
         seconds(moment.age_anon_ms),
         seconds(moment.age_file_ms),
     )
-}
-
-/// What a play has to know of a recording; `None` where it holds no interval.
-pub(super) fn recorded(info: &RecordingInfo) -> Option<Recorded> {
-    let (_, end_us) = info.times_us?;
-    Some(Recorded {
-        end_us,
-        step_us: info.duration_us().checked_div(info.nr_walks)?,
-        busy_us: info.cpu_us,
-    })
 }
 
 /// Where nothing could have been idle for long enough, that this is so.

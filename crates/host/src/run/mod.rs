@@ -43,7 +43,6 @@ pub use crate::pages::{WalkFindings, WalkReport};
 pub use config::{AtDetach, PolicyChoice, RunConfig, SwappinessChoice, Target};
 pub use error::RunError;
 pub use event::Event;
-pub use reclaim_loop::AUTO_PAGEOUT_PAGES_PER_S;
 pub use report::{
     CacheTierReport, DropReport, Ending, EvictionReport, GenerationReport, KernelReport,
     LeftReport, LetGoReport, LimitReport, PageCacheReport, ProgramReport, REPORT_VERSION, Report,
@@ -51,4 +50,5 @@ pub use report::{
 };
 pub use session::run;
 pub use status::{GroupStatus, IDLE_SECONDS, IdleReport, NodeGenerations, PagesByAge, Status};
-pub use strata_control::{Actuator as ActuatorChoice, Config as ControlConfig, Held};
+pub use strata_control::cpu::load::AUTO_PAGEOUT_PAGES_PER_S;
+pub use strata_control::{Actuator as ActuatorChoice, Config as ControlConfig};

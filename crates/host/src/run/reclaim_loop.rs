@@ -34,21 +34,12 @@ use crate::run::trace::Recorder;
 use orders::Orders;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
-use strata_control::cpu::load;
 use strata_control::limit::Standing;
 use strata_control::split_huge::{self, SplitHuge};
 use strata_control::{ActuatorReport, Config, Control, Setup};
 use strata_linux::actuator::PageoutError;
 use strata_lru::{PolicyError, TimeMs};
 
-/// What a page costs that pageout takes, walks, pages that were not to be had and flushes included: 30
-/// to 35 by `strata_cpu_ms` over `nr_applied_pages` of `strata run --actuator pageout --memory 180M
-/// --swap zram:512M -- zipf --size 300M --seconds 10` (`tests/programs`; Linux 6.18, 2-core VM).
-const PAGEOUT_PAGE_US: u64 = 35;
-/// Pages a second that pageout takes with its share from a program that runs all the time: what a plan takes for chosen one by
-/// one.
-pub const AUTO_PAGEOUT_PAGES_PER_S: u64 =
-    1_000_000 * load::Config::DEFAULT.pageout_percent_min as u64 / 100 / PAGEOUT_PAGE_US;
 /// Where usage is the sum over the members, they are looked for again after so long.
 pub(super) const MEMBERS_PAUSE_MS: u64 = 100;
 /// While paused.

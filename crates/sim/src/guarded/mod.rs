@@ -38,6 +38,7 @@ use strata_control::promise::Keeper;
 use strata_lru::GroupId;
 use strata_lru::ages::Ledger;
 use strata_trace::Via;
+use strata_trace::recording::RecordingInfo;
 
 /// The most walks of a play: those of four months, ten seconds apart.
 const NR_WALKS_MAX: u64 = 1 << 20;
@@ -63,6 +64,18 @@ pub struct Recorded {
     pub step_us: u64,
     /// CPU time that the recorded processes used, microseconds.
     pub busy_us: u64,
+}
+
+impl Recorded {
+    /// What a play has to know of a recording; `None` where it holds no interval.
+    pub fn of(info: &RecordingInfo) -> Option<Recorded> {
+        let (_, end_us) = info.times_us?;
+        Some(Recorded {
+            end_us,
+            step_us: info.duration_us().checked_div(info.nr_walks)?,
+            busy_us: info.cpu_us,
+        })
+    }
 }
 
 /// Why a guard can't be played.

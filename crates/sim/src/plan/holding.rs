@@ -1,11 +1,13 @@
 //! How much of a budget is in memory while pages have to go.
 //!
 //! **Owns** the two ways to say it, and finding the budget of which enough is held. **Does not own** what
-//! a holder really holds: it says that itself.
+//! a holder really holds: it says that itself (`strata run`: `strata_control::Held`).
 //!
 //! **Invariants** I1: of a budget of at least one page at least one is held, and never more than all.
 
 use serde::Serialize;
+use std::str::FromStr;
+use strata_control::{Config, Held};
 
 use crate::memory::{MemorySize, PAGE_BYTES};
 
@@ -52,6 +54,19 @@ impl Holding {
     /// All of a budget, as where the kernel's limit alone holds it.
     pub const ALL: Holding = Holding::Share(1_000_000);
 
+    /// What `strata run` holds of a budget.
+    pub const STRATA: Holding = Holding::By {
+        name: "strata",
+        of: |budget_bytes| {
+            let held = Held::of(budget_bytes, &Config::default().watermarks);
+            Span {
+                expected: held.middle_bytes,
+                lowest: held.least_bytes,
+                highest: held.most_bytes,
+            }
+        },
+    };
+
     /// Pages held of a budget in pages, at least 1.
     pub(super) fn pages(self, budget: u32) -> Span<u32> {
         let budget_bytes = u64::from(budget) * PAGE_BYTES;
@@ -86,6 +101,28 @@ impl Holding {
             }
         }
         Some(enough)
+    }
+}
+
+/// A text that says nothing of what is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it is strata, or a percentage from 10% to 100% such as 97.5%")]
+pub struct BadHolding;
+
+impl FromStr for Holding {
+    type Err = BadHolding;
+
+    /// Reads `strata` or a percentage of the budget.
+    fn from_str(text: &str) -> Result<Holding, BadHolding> {
+        if text == "strata" {
+            return Ok(Holding::STRATA);
+        }
+        match text.parse() {
+            Ok(MemorySize::Share(share)) if (SHARE_HELD_MIN..=1_000_000).contains(&share) => {
+                Ok(Holding::Share(share))
+            }
+            _ => Err(BadHolding),
+        }
     }
 }
 

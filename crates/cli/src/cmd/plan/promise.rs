@@ -7,13 +7,15 @@ use std::time::Duration;
 
 use clap::Args;
 use strata_linux::units::Bytes;
-use strata_sim::guarded::{GuardSetup, Guarded, GuardedGroup, Promise, STALL_SHARE, guarded};
+use strata_sim::guarded::{
+    GuardSetup, Guarded, GuardedGroup, Promise, Recorded, STALL_SHARE, guarded,
+};
 use strata_sim::{CostModel, Ratio, Workload};
 use strata_trace::recording::RecordingInfo;
 
 use super::PlanFormat;
 use crate::cmd::guard::{min_age_arg, promise_arg};
-use crate::cmd::sim_guard::{promised_percent, recorded, too_short};
+use crate::cmd::sim_guard::{promised_percent, too_short};
 use crate::failure::UsageError;
 use crate::print;
 use crate::progress::Bar;
@@ -68,7 +70,7 @@ pub(super) fn run(
         walk_interval: promise.walk_interval(),
     };
     let bar = Bar::requests(workload.name(), u64::from(workload.nr_requests()));
-    let answer = guarded(workload, &setup, recorded(info), cost, &bar)
+    let answer = guarded(workload, &setup, Recorded::of(info), cost, &bar)
         .map_err(|error| UsageError(error.to_string()))?;
     bar.finish();
     let target = info.about.as_ref().map_or("", |about| &about.target);

@@ -28,6 +28,7 @@ if [ "${1:-}" = test ]; then
     virtiofsd_is_there || ! have qemu-system-x86_64 || apt_install virtiofsd ||
         say "guest tests need virtiofsd"
     have mkfs.xfs || [ -x /sbin/mkfs.xfs ] || apt_install xfsprogs || say "the test of files on xfs needs xfsprogs"
+    python3 -c 'import ensurepip' 2>/dev/null || apt_install python3-venv || say "the tests of the wheel for Python need python3-venv"
     have tmux || apt_install tmux || say "the tests of strata top on a terminal need tmux"
 fi
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# `make test-long`: the tests that take too long for every day (ignored by default, named long_*).
-#   test-long.sh [FILTER]
+# `make test-long`: the tests that take too long for every day (ignored by default, named long_*), and those of the wheel.
+#   test-long.sh [FILTER]       FILTER python: only the wheel's
 # Their output goes to docs/validation/test-long.txt, under its date, machine and command.
 source "$(dirname "$0")/lib.sh"
 scripts/setup.sh test
@@ -15,6 +15,12 @@ noise='^ *(Compiling|Blocking|Downloading|Downloaded|Finished|Running|Doc-tests)
     echo "\$ ${command[*]}"
     status=0
     CARGO_TERM_COLOR=never "${command[@]}" 2>&1 | grep -vE "$noise" || status=${PIPESTATUS[0]}
+    case ${1:-python} in
+    *python*)
+        echo "\$ scripts/python.sh --long"
+        scripts/python.sh --long 2>&1 | grep -vE "$noise" || status=${PIPESTATUS[0]}
+        ;;
+    esac
     echo "status $status, $SECONDS s"
 } | tee "$target_dir/test-long.txt"
 [ -n "${1:-}" ] || cp "$target_dir/test-long.txt" docs/validation/test-long.txt

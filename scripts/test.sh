@@ -131,10 +131,33 @@ doc_tests() {
     count_results "$log" "$status" "doc tests" 100
 }
 
-# The runner in the guest counts for itself and says so in its last line. Beside the live tests a failure does not count: then
+# Counts what a script has counted for itself and says in its last line: $2 is how it ended.
+count_last_line() {
+    local name=$1 status=$2 last reason
+    last=$(tail -n 1 "$log")
+    if [[ $last =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed,\ ([0-9]+)\ skipped$ ]]; then
+        passed=$((passed + BASH_REMATCH[1]))
+        failed=$((failed + BASH_REMATCH[2]))
+        skipped=$((skipped + BASH_REMATCH[3]))
+        while read -r reason; do failures+=("$reason"); done < <(sed -n 's/^  FAILED: //p' "$log")
+        while read -r reason; do skips+=("$reason"); done < <(sed -n 's/^  skipped: //p' "$log")
+        [ "$status" = 0 ] || [ "${BASH_REMATCH[2]}" != 0 ] || flunk "$name: status $status"
+    else
+        flunk "$name: did not finish (status $status)"
+    fi
+}
+
+python_tests() {
+    local status=0
+    heading "python"
+    run_logged "$log" scripts/python.sh || status=$?
+    count_last_line python "$status"
+}
+
+# The runner in the guest counts for itself. Beside the live tests a failure does not count: then
 # the guest starts once more at the end (`guest_tests alone`).
 guest_tests() {
-    local status=0 last
+    local status=0
     heading "in a guest"
     run_logged "$log" scripts/test-guest.sh --short || status=$?
     if [ "$status" != 0 ] && [ "${1:-}" != alone ]; then
@@ -143,17 +166,7 @@ guest_tests() {
         [ -s "$work/guest_again" ] || echo "in a guest: did not finish (status $status)" >"$work/guest_again"
         return
     fi
-    last=$(tail -n 1 "$log")
-    if [[ $last =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed,\ ([0-9]+)\ skipped$ ]]; then
-        passed=$((passed + BASH_REMATCH[1]))
-        failed=$((failed + BASH_REMATCH[2]))
-        skipped=$((skipped + BASH_REMATCH[3]))
-        while read -r reason; do failures+=("$reason"); done < <(sed -n 's/^  FAILED: //p' "$log")
-        while read -r reason; do skips+=("$reason"); done < <(sed -n 's/^  skipped: //p' "$log")
-        [ "$status" = 0 ] || [ "${BASH_REMATCH[2]}" != 0 ] || flunk "in a guest: status $status"
-    else
-        flunk "in a guest: did not finish (status $status)"
-    fi
+    count_last_line "in a guest" "$status"
 }
 
 # What runs beside the live tests. Ends by writing what it counted, for `add_counts`.
@@ -164,6 +177,7 @@ beside() {
     is_live -v <"$work/all" >"$work/others" || flunk "cargo built no test but live ones"
     run_binaries "other tests" <"$work/others"
     doc_tests
+    python_tests
     guest_tests
     {
         printf 'counts %s %s %s\n' "$passed" "$failed" "$skipped"

@@ -38,6 +38,9 @@ const LAYERS: [(&str, &[&str]); 7] = [
     ),
 ];
 
+/// What the wheel for Python, which is outside the workspace, may use of it: nothing that looks at the machine.
+const WHEEL_MAY_USE: [&str; 4] = ["control", "lru", "sim", "trace"];
+
 /// What the engine may use besides the standard library, build-time macros included.
 const ENGINE_MAY_USE: [&str; 2] = ["strata-lru", "thiserror"];
 
@@ -111,6 +114,19 @@ fn every_crate_depends_only_on_layers_below_it() {
             .collect();
         assert!(wrong.is_empty(), "{name} must not depend on {wrong:?}");
     }
+}
+
+#[test]
+fn the_wheel_uses_only_crates_that_know_no_operating_system() {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../py/Cargo.toml");
+    let text = std::fs::read_to_string(manifest).expect("its manifest");
+    let paths = text
+        .lines()
+        .filter_map(|line| line.split_once("path = \"../"));
+    let used: Vec<&str> = paths.filter_map(|(_, of)| of.split('"').next()).collect();
+    assert_eq!(used, WHEEL_MAY_USE);
+    let version = format!("\nversion = \"{}\"\n", env!("CARGO_PKG_VERSION"));
+    assert!(text.contains(&version), "the wheel has another version");
 }
 
 #[test]

@@ -91,7 +91,7 @@ const GOES_ON: [&str; 4] = ["...", "and ", "or ", "but "];
 /// The same, where every comment of the crate has been looked through for them.
 const LEANS_ON: [&str; 5] = ["Of those", "Of these", "Of that", "The same", "Ditto"];
 /// Crates of which every comment has been looked through.
-const LOOKED_THROUGH: [&str; 6] = ["lru", "control", "trace", "sim", "host", "cli"];
+const LOOKED_THROUGH: [&str; 7] = ["lru", "control", "trace", "sim", "host", "cli", "py"];
 
 /// Doc comments of a source that can't be read alone: they begin in the middle of a sentence, or lean on the
 /// comment before them.

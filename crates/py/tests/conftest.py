@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 CHECKOUT = Path(__file__).resolve().parents[3]
+#: An interrupt is to be answered within so long.
+ANSWERED_S = 0.2
 RECORDINGS = CHECKOUT / "tests" / "recordings"
 
 
@@ -20,8 +22,8 @@ def in_recordings(monkeypatch):
 
 @pytest.fixture
 def interrupted():
-    """Runs work, interrupts it as Ctrl-C does, and tells how long it took to raise, in seconds: the least of three times, as
-    others may want the processors."""
+    """Runs work, interrupts it as Ctrl-C does, and tells how long it took to raise, in seconds. Others may want the
+    processors, so that there are three tries."""
 
     def once(work, after_s):
         sent = []
@@ -41,7 +43,11 @@ def interrupted():
             timer.cancel()
 
     def run(work, after_s=0.5):
-        return min(once(work, after_s) for _ in range(3))
+        took = once(work, after_s)
+        for _ in range(2):
+            if took >= ANSWERED_S:
+                took = once(work, after_s)
+        return took
 
     # A shell that starts this in the background has it ignored.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)

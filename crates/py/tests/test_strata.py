@@ -16,7 +16,7 @@ import numpy
 import pyarrow
 import pytest
 import strata
-from conftest import CHECKOUT, RECORDINGS, work_threads
+from conftest import ANSWERED_S, CHECKOUT, RECORDINGS, work_threads
 
 LONG = "gen:zipf,pages=2000000,accesses=400000000"
 
@@ -189,7 +189,7 @@ def test_others_run_while_a_replay_does():
     steps, done = 0, threading.Event()
 
     def replay():
-        strata.simulate("gen:zipf,pages=100000,accesses=20000000", "lru", "10%")
+        strata.simulate("gen:zipf,pages=100000,accesses=3000000", "lru", "10%")
         done.set()
 
     thread = threading.Thread(target=replay)
@@ -201,9 +201,9 @@ def test_others_run_while_a_replay_does():
 
 
 def test_an_interrupt_is_answered_within_200_ms_whatever_goes_on(interrupted):
-    trace = strata.load("gen:zipf,pages=100000,accesses=10000000")
-    page = numpy.random.default_rng(1).integers(0, 5_000_000, 30_000_000, dtype="uint64")
-    amounts = [f"{percent}%" for percent in range(1, 6)]
+    trace = strata.load("gen:zipf,pages=100000,accesses=5000000")
+    page = numpy.random.default_rng(1).integers(0, 5_000_000, 20_000_000, dtype="uint64")
+    amounts = [f"{percent}%" for percent in range(1, 11)]
     reader, writer = os.pipe()
     with os.fdopen(reader, "rb") as pipe, os.fdopen(writer, "wb"):
         slow = {
@@ -213,7 +213,7 @@ def test_an_interrupt_is_answered_within_200_ms_whatever_goes_on(interrupted):
             "an array is read": lambda: strata.load(page),
         }
         took = {what: interrupted(work) for what, work in slow.items()}
-    assert max(took.values()) < 0.2, took
+    assert max(took.values()) < ANSWERED_S, took
     # Nobody waits for the work, and it ends by itself; a read of an empty pipe with the pipe.
     deadline = time.monotonic() + 5
     while work_threads() and time.monotonic() < deadline:

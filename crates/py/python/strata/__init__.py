@@ -343,7 +343,7 @@ def sweep(
 
     Returns a table with a row a cell in the order asked for, traces outside, amounts inside: the columns of :func:`simulate`,
     ``memory`` (the amount as it was asked for) and ``error``. A cell that can't be run has a text there and nulls. A cell whose
-    worker dies runs again.
+    worker dies runs again, up to three times.
     """
     from . import _sweep
 

@@ -13,6 +13,7 @@ import itertools
 import json
 import multiprocessing
 import os
+import threading
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, Callable, Iterator, NamedTuple
@@ -92,7 +93,7 @@ def run(cells: list[Cell], work: Work, on: str, out: str | None, workers: int | 
             )
         return table
     with Journal(f"{out}.part", key) as journal:
-        rows = {cell: row for cell, row in journal.rows() if cell in set(cells)}
+        rows = {cell: row for cell, row in journal.rows() if row["error"] is None}
         for cell, row in ENGINES[on]([cell for cell in cells if cell not in rows], work, workers):
             if cell not in rows:
                 rows[cell] = row
@@ -205,7 +206,8 @@ def _in_pool(queue: list[Cell], work: Work, width: int, under_way: dict[Any, Cel
     """Runs a queue from its end. What was under way when a process died is left in `under_way`."""
     before = multiprocessing.active_children()
     # A fork of a program with threads may hang.
-    pool = ProcessPoolExecutor(width, mp_context=multiprocessing.get_context("spawn"))
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(width, mp_context=context, initializer=_end_with_parent)
     try:
         while queue or under_way:
             while queue and len(under_way) < ahead:
@@ -222,6 +224,18 @@ def _in_pool(queue: list[Cell], work: Work, width: int, under_way: dict[Any, Cel
         raise
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _end_with_parent() -> None:
+    """Ends this worker when its parent has ended, however that came: nobody else would."""
+
+    def wait_for_parent() -> None:
+        parent = multiprocessing.parent_process()
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=wait_for_parent, daemon=True).start()
 
 
 def on_ray(cells: list[Cell], work: Work, workers: int) -> Done:

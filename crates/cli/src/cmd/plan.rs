@@ -221,9 +221,9 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
 /// What is asked of a recording where nothing else is said.
 pub(crate) fn question(info: &RecordingInfo) -> Question {
     Question {
-        policies: vec![KERNEL_POLICY.parse().expect("it is a policy")],
+        policies: KERNEL_POLICY.parse().into_iter().collect(),
         pageout_rate: AUTO_PAGEOUT_PAGES_PER_S,
-        holding: BY_STRATA,
+        holding: Holding::STRATA,
         budgets: Vec::new(),
         slowdown_millionths: SLOWDOWN_MILLIONTHS,
         cost: CostModel::default(),

@@ -266,7 +266,7 @@ impl Counting {
             let strips = std::mem::take(&mut self.strips);
             self.strip_of.clear();
             for old in strips {
-                let at = self.strip(old.band, old.number / 2 << self.shift) as usize;
+                let at = self.strip(old.band, (old.number / 2) << self.shift) as usize;
                 let strip = &mut self.strips[at];
                 strip.nr_resident += old.nr_resident;
                 strip.nr_most += old.nr_most;

@@ -200,14 +200,14 @@ fn rows(ranking: &Ranking) -> Vec<Row<'_>> {
             [only] => Some(only),
             _ => None,
         };
-        let name = group.group.escape_default();
+        let name = group.called();
         rows.push(Row {
             idle_bytes: group.idle_bytes,
             resident_bytes: group.resident_bytes,
             nr_processes: group.nr_processes,
             user: only.map_or("-", |program| &program.user),
             who: only.map_or_else(
-                || name.to_string(),
+                || name.clone(),
                 |program| format!("{name}  {}", program.command),
             ),
         });

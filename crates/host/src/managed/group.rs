@@ -356,9 +356,11 @@ impl Group {
 
     pub(super) fn status(&self) -> GroupStatus {
         let idle_cache = self.cache.older_than(self.keeper.age(Kind::File));
+        let label = Label::of(self.name());
         GroupStatus {
             group: self.name().to_owned(),
-            name: Label::of(self.name()).name(),
+            name: label.name(),
+            pod: label.pod,
             nodes: self.on_nodes.clone(),
             promise: self.rule.promise.map(|promised| promised.to_string()),
             promise_share_per_min: match self.rule.promise {

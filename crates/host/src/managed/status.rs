@@ -97,8 +97,11 @@ impl WhyNotMore {
 pub struct GroupStatus {
     /// Path of the group below the mount.
     pub group: String,
-    /// The unit or container that the path tells of.
+    /// The unit, container or pod that the path tells of.
     pub name: Option<String>,
+    /// The uid of the pod of Kubernetes that the path tells of.
+    #[serde(default)]
+    pub pod: Option<String>,
     /// What is promised, as it is written in rules; `None`: nothing is taken for being idle.
     pub promise: Option<String>,
     /// The share of its footprint that may come back within a minute, where that is what is promised.

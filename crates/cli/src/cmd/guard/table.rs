@@ -131,7 +131,9 @@ pub(super) fn table(status: &Status, columns: Option<usize>) -> String {
             age,
             why_not_more(group).to_owned(),
         ];
-        let who = group.group.escape_default().to_string();
+        // A pod's path is long, and says no more than its uid and its container's id.
+        let of_pod = group.name.as_ref().filter(|_| group.pod.is_some());
+        let who = of_pod.unwrap_or(&group.group).escape_default().to_string();
         text.push_str(&print::cut(&line(cells, &who), columns));
         text.push('\n');
     }

@@ -301,7 +301,7 @@ impl Screen {
 
     fn passes_target(&self, target: &TargetView) -> bool {
         let who = &target.who;
-        let names = [&who.unit, &who.container, &who.command, &who.user];
+        let names = [&who.unit, &who.container, &who.pod, &who.command, &who.user];
         let mut names = names.into_iter().flatten();
         self.passes(&target.name) || names.any(|name| self.passes(name))
     }

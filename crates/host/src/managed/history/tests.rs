@@ -22,6 +22,7 @@ pub(super) fn status(cpu_ns: u64, groups: &[(&str, u64, u64)]) -> Status {
     let group = |(path, taken, came_back): &(&str, u64, u64)| GroupStatus {
         group: (*path).to_owned(),
         name: None,
+        pod: None,
         promise: Some("0.2%/min".to_owned()),
         promise_share_per_min: Some(0.002),
         memory_bytes: None,

@@ -51,6 +51,8 @@ pub struct RankedGroup {
     pub unit: Option<String>,
     /// The id or name of the container that the path tells of.
     pub container: Option<String>,
+    /// The uid of the pod of Kubernetes that the path tells of.
+    pub pod: Option<String>,
     /// Processes seen in it that are still there.
     pub nr_processes: u64,
     /// In memory; a page that several processes of it map counts once.
@@ -73,6 +75,15 @@ pub struct RankedGroup {
     pub charged_bytes: Option<u64>,
     /// The programs in it with anything in memory, those first that could give most.
     pub programs: Vec<RankedProgram>,
+}
+
+impl RankedGroup {
+    /// What people call it: the pod and container that it is, else its path.
+    pub fn called(&self) -> String {
+        let label = Label::of(&self.group);
+        let of_pod = label.name().filter(|_| label.pod.is_some());
+        of_pod.unwrap_or_else(|| self.group.escape_default().to_string())
+    }
 }
 
 /// A budget for a group that leaves it all that was used within the age, and a margin.
@@ -200,6 +211,7 @@ impl IdleGroups {
                 group: group.to_owned(),
                 unit: label.unit.as_deref().map(printable),
                 container: label.container.as_deref().map(printable),
+                pod: label.pod,
                 nr_processes: spaces.len() as u64,
                 resident_bytes: ages.resident().total_bytes(),
                 shared_bytes: ages.shared().total_bytes(),

@@ -96,6 +96,8 @@ pub struct WhoView {
     pub unit: Option<String>,
     /// The id or name of the container that the group's path tells of.
     pub container: Option<String>,
+    /// The uid of the pod of Kubernetes that the group's path tells of.
+    pub pod: Option<String>,
     /// The process at the root: of a tree, and of a cgroup that holds one program.
     pub pid: Option<i32>,
     /// Command line of that process, cut.
@@ -113,6 +115,7 @@ impl WhoView {
             group: group.map(printable),
             unit: label.unit.as_deref().map(printable),
             container: label.container.as_deref().map(printable),
+            pod: label.pod,
             pid: root.map(|root| root.pid),
             command: root.map(|root| root.command.clone()),
             user: root.map(|root| root.user.clone()),
@@ -120,11 +123,12 @@ impl WhoView {
         }
     }
 
-    /// The container or unit, short.
+    /// The pod, container or unit, short.
     pub fn short_name(&self) -> Option<String> {
         let label = Label {
             unit: self.unit.clone(),
             container: self.container.clone(),
+            pod: self.pod.clone(),
         };
         label.name()
     }

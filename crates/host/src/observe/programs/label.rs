@@ -1,4 +1,4 @@
-//! What people call a cgroup: the unit of systemd or the container that its path tells of.
+//! What people call a cgroup: the unit of systemd, the container or the pod that its path tells of.
 //!
 //! **Owns** how the makers of groups write their names. **Does not own** the groups.
 //!
@@ -6,12 +6,15 @@
 //! |---|---|
 //! | `.../redis.service/...` | unit `redis.service` |
 //! | `.../docker-ID.scope`, `/docker/ID`, `libpod-`, `crio-`, `cri-containerd-`, `.../pod.../ID` | container `ID` |
+//! | `.../kubepods-QOS-podUID.slice/...` (systemd), `/kubepods/QOS/podUID/...` (cgroupfs) | pod `UID` |
 //! | `/lxc/NAME/...`, `/lxc.payload.NAME/...`, `.../machine-NAME.scope/...` | container `NAME` |
 //!
 //! **Invariants** I1: a name is told as it stands in the path, without escapes; nothing is asked of anybody.
 
 /// Hexadecimal digits of a container's id.
 const ID_DIGITS: usize = 64;
+/// Hexadecimal digits of a pod's uid; a pod of the API server has dashes between them, a static pod has none.
+const UID_DIGITS: usize = 32;
 /// What container runtimes write before an id.
 const ID_PREFIXES: [&str; 6] = [
     "docker-",
@@ -29,6 +32,8 @@ pub struct Label {
     pub unit: Option<String>,
     /// The container: its id, or its name where it has one.
     pub container: Option<String>,
+    /// The uid of the pod of Kubernetes.
+    pub pod: Option<String>,
 }
 
 impl Label {
@@ -46,13 +51,20 @@ impl Label {
         Label {
             unit: innermost(&[".service", ".scope"]).or_else(|| innermost(&[".slice"])),
             container,
+            pod: parts.iter().find_map(|part| pod(part)),
         }
     }
 
     /// The name that says most, short.
     pub fn name(&self) -> Option<String> {
+        let short = |id: &String| id.chars().take(12).collect::<String>();
+        if let Some(uid) = &self.pod {
+            let container = self.container.as_ref().map(short);
+            let below = container.map_or_else(String::new, |id| format!("/{id}"));
+            return Some(format!("pod {uid}{below}"));
+        }
         match (&self.container, &self.unit) {
-            (Some(container), _) if is_id(container) => Some(container.chars().take(12).collect()),
+            (Some(container), _) if is_id(container) => Some(short(container)),
             (Some(name), _) | (None, Some(name)) => Some(name.clone()),
             (None, None) => None,
         }
@@ -61,6 +73,20 @@ impl Label {
 
 fn is_id(text: &str) -> bool {
     text.len() == ID_DIGITS && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+fn pod(part: &str) -> Option<String> {
+    // What follows a colon is of the container, where groups are not made through systemd.
+    let slice = part.split(':').next()?;
+    let name = slice.strip_suffix(".slice").unwrap_or(slice);
+    let of_systemd = name.rsplit_once("-pod").map(|(_, uid)| uid);
+    // systemd takes a dash for a step down the tree, so that kubelet writes `_`.
+    let uid = of_systemd
+        .or_else(|| name.strip_prefix("pod"))?
+        .replace('_', "-");
+    let nr_digits = uid.bytes().filter(u8::is_ascii_hexdigit).count();
+    let is_uid = nr_digits == UID_DIGITS && uid.len() == nr_digits + uid.matches('-').count();
+    is_uid.then_some(uid)
 }
 
 fn container(before: Option<&str>, part: &str) -> Option<String> {
@@ -165,6 +191,40 @@ mod tests {
             ("/machine.slice/machine-web\\x2d1.scope", "web-1"),
         ] {
             assert_eq!(names(path).1.as_deref(), Some(container), "{path}");
+        }
+    }
+
+    #[test]
+    fn pods_are_told_by_their_uid_whichever_driver_makes_their_groups() {
+        const UID: &str = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0";
+        let slice = format!("kubepods-burstable-pod{}.slice", UID.replace('-', "_"));
+        for path in [
+            format!("/kubepods.slice/kubepods-burstable.slice/{slice}/cri-containerd-{ID}.scope"),
+            format!("/kubepods.slice/kubepods-burstable.slice/{slice}/crio-{ID}.scope/container"),
+            format!(
+                "/kubelet.slice/kubelet-kubepods.slice/kubelet-{slice}/cri-containerd-{ID}.scope"
+            ),
+            format!("/kubepods/besteffort/pod{UID}/{ID}"),
+            format!("/kubepods/pod{UID}/{ID}"),
+            format!("/system.slice/containerd.service/{slice}:cri-containerd:{ID}"),
+        ] {
+            let label = Label::of(&path);
+            assert_eq!(label.pod.as_deref(), Some(UID), "{path}");
+            assert_eq!(label.container.as_deref(), Some(ID), "{path}");
+            let name = format!("pod {UID}/{}", &ID[..12]);
+            assert_eq!(label.name(), Some(name), "{path}");
+        }
+        let of_pod = format!("/kubepods.slice/{slice}");
+        assert_eq!(names(&of_pod).2, Some(format!("pod {UID}")));
+        let of_static = format!("/kubepods/burstable/pod{}/{ID}", &ID[..32]);
+        assert_eq!(Label::of(&of_static).pod.as_deref(), Some(&ID[..32]));
+        for path in [
+            "/podman",
+            "/system.slice/podinfo.service",
+            "/a-pod/b",
+            "/kubepods",
+        ] {
+            assert_eq!(Label::of(path).pod, None, "{path}");
         }
     }
 

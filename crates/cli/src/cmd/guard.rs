@@ -273,7 +273,7 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
     if args.release && !is_asked_to_act {
         return release_left();
     }
-    let is_acting = is_asked_to_act && !args.dry_run;
+    let is_acting = is_asked_to_act && !args.dry_run && !asked.is_dry_run;
     let config = ManagedConfig {
         is_acting,
         hand: args.hand.into(),
@@ -462,6 +462,7 @@ fn asked(args: &GuardArgs) -> anyhow::Result<RulesFile> {
         cpu_share: None,
         swap: None,
         history: None,
+        is_dry_run: false,
     })
 }
 

@@ -40,6 +40,8 @@ pub(super) struct RulesFile {
     pub(super) cpu_share: Option<f64>,
     pub(super) swap: Option<SwapSpec>,
     pub(super) history: Option<PathBuf>,
+    /// Whether all is decided and nothing done.
+    pub(super) is_dry_run: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -49,6 +51,8 @@ struct Whole {
     swap: Option<Text>,
     swap_writes: Option<Text>,
     history: Option<PathBuf>,
+    #[serde(default)]
+    dry_run: bool,
     #[serde(default)]
     exclude: Vec<Text>,
     host: Option<Host>,
@@ -191,6 +195,7 @@ fn parse(text: &str) -> Result<RulesFile, Wrong> {
         cpu_share: optional(file.cpu.as_ref(), parse_percent)?,
         swap: optional(file.swap.as_ref(), str::parse)?,
         history: file.history,
+        is_dry_run: file.dry_run,
     })
 }
 
@@ -327,7 +332,7 @@ mod tests {
     #[test]
     fn rules_have_the_units_that_people_write() {
         let file = parse(
-            "cpu = '1%'\nswap = 'zram:1G'\nswap_writes = '5M/s'\nhistory = 'none'\nexclude = ['/a']\n\
+            "cpu = '1%'\ndry_run = true\nswap = 'zram:1G'\nswap_writes = '5M/s'\nhistory = 'none'\nexclude = ['/a']\n\
              [[rule]]\ncgroup = '/system.slice/*'\npromise = '1%/min'\nmin_age = '2m'\nstall = '5%'\n\
              [[rule]]\nunit = 'db.service'\nmemory = '4G'\nlow = '1G'\n\
              [[rule]]\nuser = 'root'\npromise = 'none'\n[[rule]]\npromise = 'slowdown 1%'\nwhen_short = 'freeze'\npriority = -5\nswappiness = 0\nprotect_executable = false\n\
@@ -337,6 +342,7 @@ mod tests {
         );
         let file = file.expect("rules");
         assert_eq!(file.cpu_share, Some(0.01));
+        assert!(file.is_dry_run);
         assert!(matches!(file.swap, Some(SwapSpec::Zram { .. })));
         assert_eq!(file.rules.free_share, Some(0.05));
         let writes = SwapWriteBound::BytesPerSec(5 << 20);

@@ -36,5 +36,8 @@ fn main() -> ExitCode {
     }
     logging::init();
     strata_linux::process::descriptors::raise_limit();
+    if let Err(error) = strata_linux::cgroup::join_first() {
+        tracing::debug!(%error, "groups are seen from the cgroup namespace of this process");
+    }
     cmd::dispatch(cli::Cli::parse().verb)
 }

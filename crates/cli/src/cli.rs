@@ -4,9 +4,11 @@
 //! that several verbs share. **Does not own** a verb's own options (`cmd`).
 
 use std::net::SocketAddr;
+use std::sync::LazyLock;
 
 use clap::{Parser, Subcommand, ValueEnum};
-use strata_linux::access::AccessChoice;
+use strata_linux::access::{AccessChoice, carried};
+use strata_linux::units::Bytes;
 
 use crate::cmd::{
     compare, completions, ctl, doctor, files, guard, html, idle, lru_gen, man, park, plan, record,
@@ -16,6 +18,17 @@ use crate::duration;
 
 /// Shortest time between two walks: below it watching would cost more than it shows.
 const INTERVAL_MIN_MS: u64 = 10;
+
+/// What `--version` says: the commit that `scripts/package.sh` built, and the BPF objects inside.
+static VERSION: LazyLock<String> = LazyLock::new(|| {
+    let objects = carried().map(|(name, bytes)| format!("{name} {}", Bytes(bytes as u64)));
+    format!(
+        "{}\ncommit     {}\nBPF        {}; page tables of x86-64, Linux 6.1 or later with BTF",
+        env!("CARGO_PKG_VERSION"),
+        option_env!("STRATA_COMMIT").unwrap_or("not told: cargo built this alone"),
+        objects.join(", "),
+    )
+});
 
 /// Gives any running process or cgroup a memory budget, and keeps the right pages in it
 ///
@@ -27,6 +40,7 @@ const INTERVAL_MIN_MS: u64 = 10;
 #[command(
     name = "strata",
     version,
+    long_version = VERSION.as_str(),
     max_term_width = 100,
     arg_required_else_help = true,
     after_long_help = "\

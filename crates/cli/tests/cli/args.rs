@@ -451,9 +451,16 @@ fn a_report_that_can_not_be_written_stops_the_program_from_starting() {
 }
 
 #[test]
-fn the_version_is_the_packages() {
-    let said = strata(&["--version"]).expect_success().stdout;
-    assert_eq!(said, format!("strata {}\n", env!("CARGO_PKG_VERSION")));
+fn the_version_is_the_packages_and_names_the_commit_and_what_of_bpf_is_inside() {
+    let short = strata(&["-V"]).expect_success().stdout;
+    assert_eq!(short, format!("strata {}\n", env!("CARGO_PKG_VERSION")));
+    let long = strata(&["--version"]).expect_success().stdout;
+    let lines: Vec<&str> = long.lines().collect();
+    assert_eq!(lines[0], short.trim_end());
+    assert!(lines[1].starts_with("commit "), "{long}");
+    for object in ["walk ", "vma ", "census "] {
+        assert!(lines[2].contains(object), "{long}");
+    }
 }
 
 #[test]

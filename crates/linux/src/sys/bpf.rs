@@ -13,8 +13,8 @@ use libbpf_rs::{MapCore, ObjectBuilder, PrintLevel};
 
 use super::bpf_shared::SharedMemory;
 
-static WALK_OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/walk.bpf.o"));
-static VMA_OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/vma.bpf.o"));
+pub(super) static WALK_OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/walk.bpf.o"));
+pub(super) static VMA_OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/vma.bpf.o"));
 
 /// What libbpf had to say during a load; loads hold the lock, so that their texts do not mix.
 static LOADING: Mutex<()> = Mutex::new(());

@@ -9,10 +9,19 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle, libbpf_sys};
 
-use super::bpf::{Parts, load_called, to_io};
+use super::bpf::{Parts, VMA_OBJECT, WALK_OBJECT, load_called, to_io};
 use super::bpf_arrivals::{ArrivalLog, RING_BYTES};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/census.bpf.o"));
+
+/// The BPF objects that Strata carries, and how large they are, bytes.
+pub fn carried() -> [(&'static str, usize); 3] {
+    [
+        ("walk", WALK_OBJECT.len()),
+        ("vma", VMA_OBJECT.len()),
+        ("census", OBJECT.len()),
+    ]
+}
 
 /// The program that the kernel calls when page cache comes to memory.
 const WATCHER: &str = "note_arrival";

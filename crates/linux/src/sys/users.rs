@@ -1,10 +1,15 @@
 //! The user database, through the C library so that every configured source is asked.
 //!
 //! **Owns** getpwnam_r, getpwuid_r and getgrouplist. **Does not own** changing to a user (`spawn`).
+//!
+//! **Invariants** I1: a static program loads no source of the machine into itself: that was made for another C library. It reads
+//! `/etc/passwd` and `/etc/group`, and has `getent` and `id` ask the others.
 #![expect(unsafe_code, reason = "the user database is reached through libc")]
 
 use std::ffi::{CStr, CString};
 use std::io;
+use std::process::{Command, Stdio};
+use std::sync::Once;
 
 /// Largest buffer offered for one entry, bytes.
 const BUFFER_BYTES_MAX: usize = 1 << 20;
@@ -31,8 +36,67 @@ pub enum Key<'a> {
     Uid(u32),
 }
 
+/// Whether the C library is inside this program. Those of its sources that are libraries of the machine can't be asked then.
+const IS_STATIC: bool = cfg!(feature = "static");
+
+/// Keeps the C library to `/etc/passwd` and `/etc/group`.
+#[cfg(target_env = "gnu")]
+fn keep_to_files() {
+    unsafe extern "C" {
+        fn __nss_configure_lookup(
+            database: *const libc::c_char,
+            sources: *const libc::c_char,
+        ) -> libc::c_int;
+    }
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        for database in [c"passwd", c"group", c"initgroups"] {
+            // SAFETY: both texts are C strings that live for ever.
+            let _known = unsafe { __nss_configure_lookup(database.as_ptr(), c"files".as_ptr()) };
+        }
+    });
+}
+
+#[cfg(not(target_env = "gnu"))]
+fn keep_to_files() {}
+
+/// What a program of the machine prints; `None` where there is no such program, or it fails.
+fn printed_by(program: &str, args: &[&str]) -> Option<String> {
+    let mut command = Command::new(program);
+    let output = command.args(args).stdin(Stdio::null()).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    output.status.success().then_some(text)
+}
+
+/// Asks every source that the machine has, by the machine's own program.
+fn ask_machine(key: Key<'_>) -> Option<Entry> {
+    let text = match key {
+        Key::Name(name) => name.to_str().ok()?.to_owned(),
+        Key::Uid(uid) => uid.to_string(),
+    };
+    let entry = entry_of(&printed_by("getent", &["passwd", "--", &text])?)?;
+    match key {
+        // A name of digits was taken for a number.
+        Key::Name(name) => (entry.name.as_c_str() == name).then_some(entry),
+        Key::Uid(_) => Some(entry),
+    }
+}
+
+/// Reads a line as `/etc/passwd` has it.
+fn entry_of(line: &str) -> Option<Entry> {
+    let fields: Vec<&str> = line.trim_end().split(':').collect();
+    Some(Entry {
+        name: CString::new(*fields.first()?).ok()?,
+        uid: fields.get(2)?.parse().ok()?,
+        gid: fields.get(3)?.parse().ok()?,
+    })
+}
+
 /// Looks up a user; `None` if there is no such user.
 pub fn find(key: Key<'_>) -> io::Result<Option<Entry>> {
+    if IS_STATIC {
+        keep_to_files();
+    }
     let mut buffer: Vec<libc::c_char> = vec![0; 4096];
     loop {
         let mut entry = std::mem::MaybeUninit::<libc::passwd>::uninit();
@@ -70,6 +134,9 @@ pub fn find(key: Key<'_>) -> io::Result<Option<Entry>> {
         if found.is_null() {
             // These errno values mean "not found" for some sources (getpwnam(3)).
             return match errno {
+                0 | libc::ENOENT | libc::ESRCH | libc::EBADF | libc::EPERM if IS_STATIC => {
+                    Ok(ask_machine(key))
+                }
                 0 | libc::ENOENT | libc::ESRCH | libc::EBADF | libc::EPERM => Ok(None),
                 _ => Err(io::Error::from_raw_os_error(errno)),
             };
@@ -88,6 +155,16 @@ pub fn find(key: Key<'_>) -> io::Result<Option<Entry>> {
 
 /// The groups a user is in, `gid` included.
 pub(crate) fn groups_of(name: &CStr, gid: u32) -> io::Result<Vec<u32>> {
+    if IS_STATIC {
+        keep_to_files();
+        let told = name
+            .to_str()
+            .ok()
+            .and_then(|name| printed_by("id", &["-G", "--", name]));
+        if let Some(text) = told {
+            return Ok(text.split_whitespace().flat_map(str::parse).collect());
+        }
+    }
     let mut groups: Vec<libc::gid_t> = vec![0; 64];
     loop {
         let mut nr_groups = libc::c_int::try_from(groups.len()).unwrap_or(libc::c_int::MAX);
@@ -106,5 +183,37 @@ pub(crate) fn groups_of(name: &CStr, gid: u32) -> io::Result<Vec<u32>> {
             ));
         }
         groups.resize((groups.len() * 2).max(nr_groups).min(GROUPS_MAX), 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_machines_own_program_tells_the_same_user_as_the_c_library() {
+        let ours = find(Key::Uid(0)).expect("asked").expect("root");
+        let Some(told) = ask_machine(Key::Uid(0)) else {
+            eprintln!("skipped: there is no getent");
+            return;
+        };
+        assert_eq!((told.name, told.uid, told.gid), (ours.name, 0, ours.gid));
+        assert!(
+            ask_machine(Key::Name(c"0")).is_none(),
+            "a number is no name"
+        );
+        assert!(ask_machine(Key::Name(c"nobody at all")).is_none());
+    }
+
+    #[test]
+    fn a_line_of_a_user_is_read_and_half_a_line_is_not() {
+        let entry = entry_of("web:x:1001:33:Web,,,:/srv:/bin/sh\n").expect("an entry");
+        assert_eq!(
+            (entry.name.as_c_str(), entry.uid, entry.gid),
+            (c"web", 1001, 33)
+        );
+        for line in ["", "web", "web:x:1001", "web:x:many:33:"] {
+            assert!(entry_of(line).is_none(), "{line}");
+        }
     }
 }

@@ -1,6 +1,6 @@
 # Thin over scripts/: each can be run by itself and says at its top what it does.
 .DEFAULT_GOAL := help
-.PHONY: help run test test-guest test-long check bench evaluate evaluate-plan evaluate-guard evaluate-park evaluate-tiers coverage fuzz man fmt clean
+.PHONY: help run test test-guest test-long check bench evaluate evaluate-plan evaluate-guard evaluate-park evaluate-tiers coverage fuzz man package fmt clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -50,6 +50,9 @@ evaluate-plan: ## do plans come true? the tables of docs/validation/plan-validat
 man: ## the manual pages, one for each verb, to target/man/
 	@scripts/setup.sh
 	@cargo run -q -p strata -- man target/man
+
+package: ## .deb, .rpm, an archive with one static program, and an image, to target/package/
+	@scripts/package.sh
 
 fmt: ## formats the sources
 	@cargo fmt --all

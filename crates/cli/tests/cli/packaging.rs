@@ -1,9 +1,13 @@
-//! What is packaged beside the binary: the unit of `strata guard` and its rules.
+//! What is packaged beside the binary: the unit of `strata guard`, its rules, alerts; and the packages themselves (`long_*`).
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;
 
+use strata_host::metrics::{GUARD_METRICS, METRICS};
+
 use crate::support::programs::checkout;
+use crate::support::prometheus;
 use crate::support::strata::{Strata, binary};
 
 /// The unit's exposure as `systemd-analyze security` counts it, in tenths: 100 is a service without any sandbox.
@@ -11,13 +15,23 @@ const EXPOSURE_MAX: &str = "--threshold=30";
 
 #[test]
 fn the_rules_beside_the_unit_are_right() {
-    for (file, nr_rules) in [("guard.toml", 2), ("guard-desktop.toml", 5)] {
+    let files = [
+        ("guard-watch.toml", 1),
+        ("guard.toml", 2),
+        ("guard-desktop.toml", 5),
+        ("guard-agents.toml", 5),
+    ];
+    for (file, nr_rules) in files {
         let rules = checkout().join("packaging/systemd").join(file);
         let text = fs::read_to_string(&rules).expect("the rules");
         assert!(!text.contains("\"kill\""), "{file} kills nobody");
+        let watches = text.lines().any(|line| line == "dry_run = true");
+        assert_eq!(watches, file == "guard-watch.toml", "{file}");
         let said = Strata::new(["guard", "--check", "--config"]).arg(rules);
         let said = said.finish().expect_success();
-        assert_eq!(said.stdout, format!("nothing is wrong: {nr_rules} rules\n"));
+        let plural = if nr_rules == 1 { "" } else { "s" };
+        let expected = format!("nothing is wrong: {nr_rules} rule{plural}\n");
+        assert_eq!(said.stdout, expected);
     }
 }
 
@@ -43,4 +57,123 @@ fn the_unit_of_the_guard_is_right_and_can_do_little_else() {
     let judged = analyze(&["security", "--offline=true", EXPOSURE_MAX]).expect("it runs");
     let said = String::from_utf8_lossy(&judged.stdout).into_owned();
     assert!(judged.status.success(), "{said}");
+}
+
+/// Sources of the assets of a table of `crates/cli/Cargo.toml`, from the root of the checkout.
+fn sources_of(table: &str) -> Vec<String> {
+    let text = fs::read_to_string(checkout().join("crates/cli/Cargo.toml")).expect("the manifest");
+    let whole: toml::Table = text.parse().expect("TOML");
+    let assets = whole["package"]["metadata"][table]["assets"].as_array();
+    let source = |asset: &toml::Value| match asset.get("source") {
+        Some(source) => source.as_str().map(str::to_owned),
+        None => Some(asset.get(0)?.as_str()?.trim_start_matches("../").to_owned()),
+    };
+    let sources = assets.expect("assets").iter().map(source);
+    sources.map(|source| source.expect("a source")).collect()
+}
+
+#[test]
+fn what_the_packages_hold_is_there_or_is_made_by_the_script_that_packs() {
+    let script = fs::read_to_string(checkout().join("scripts/package.sh")).expect("the script");
+    let mut held = BTreeSet::new();
+    for table in ["deb", "generate-rpm"] {
+        for source in sources_of(table) {
+            let is_there = match source.strip_prefix("target/package/") {
+                Some(made) => {
+                    let name = made.trim_end_matches("/*");
+                    let name = name
+                        .strip_prefix("strata.")
+                        .map_or(name, |_| "strata.$shell");
+                    script.contains(&format!("\"$out/{name}\""))
+                }
+                None => source == "target/release/strata" || checkout().join(&source).exists(),
+            };
+            assert!(is_there, "{table}: nothing makes {source}");
+            held.insert(source);
+        }
+    }
+    for rules in fs::read_dir(checkout().join("packaging/systemd")).expect("the rules") {
+        let name = format!(
+            "packaging/systemd/{}",
+            rules.expect("one").file_name().display()
+        );
+        let is_unit = name.ends_with(".service");
+        assert!(is_unit || held.contains(&name), "no package holds {name}");
+    }
+}
+
+#[test]
+fn alerts_ask_for_metrics_that_there_are() {
+    let rules = checkout().join("packaging/prometheus/strata.rules.yml");
+    let text = fs::read_to_string(&rules).expect("the alerts");
+    let of_run = METRICS.iter().map(|metric| metric.name);
+    let of_guard = GUARD_METRICS.iter().map(|metric| metric.name);
+    let declared: BTreeSet<&str> = of_run.chain(of_guard).collect();
+    let asked = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let asked: BTreeSet<&str> = asked.filter(|word| word.starts_with("strata_")).collect();
+    let unknown: Vec<_> = asked.difference(&declared).collect();
+    assert!(
+        asked.len() >= 8 && unknown.is_empty(),
+        "{unknown:?} of {asked:?}"
+    );
+    let promtool = match prometheus::promtool() {
+        Ok(promtool) => promtool,
+        Err(why) => crate::skip!("{why}"),
+    };
+    let mut check = Command::new(promtool);
+    let checked = check.args(["check", "rules"]).arg(rules).output();
+    let checked = checked.expect("it runs");
+    assert!(checked.status.success(), "{checked:?}");
+}
+
+/// Runs a part of `scripts/package-test.sh`, which says what it tries.
+#[track_caller]
+fn try_packages(part: &str) -> Option<String> {
+    let script = checkout().join("scripts/package-test.sh");
+    let tried = Command::new(script).arg(part).output().expect("it runs");
+    let said = String::from_utf8_lossy(&tried.stdout).into_owned();
+    let why = String::from_utf8_lossy(&tried.stderr).into_owned();
+    println!("{said}");
+    match tried.status.code() {
+        Some(0) => None,
+        Some(125) => why.lines().last().map(str::to_owned),
+        _ => panic!("{part}: {said}\n{why}"),
+    }
+}
+
+#[test]
+#[ignore = "compiles and packs all: minutes; make test-long"]
+fn long_packages_are_installed_used_upgraded_and_removed_and_leave_nothing_but_configuration_and_history()
+ {
+    let packed = Command::new(checkout().join("scripts/package.sh")).status();
+    assert!(packed.expect("it runs").success(), "make package");
+    for part in ["deb", "rpm", "archive", "image"] {
+        if let Some(why) = try_packages(part) {
+            crate::skip!("{part}: {why}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "fetches helm and schemas; make test-long"]
+fn long_the_chart_makes_a_daemon_set_that_fits_the_schema() {
+    if let Some(why) = try_packages("chart") {
+        crate::skip!("{why}");
+    }
+}
+
+#[test]
+#[ignore = "compiles all: minutes; make test-long"]
+fn long_it_compiles_for_arm() {
+    if let Some(why) = try_packages("aarch64") {
+        crate::skip!("{why}");
+    }
+}
+
+#[test]
+#[ignore = "compiles all twice: minutes; make test-long"]
+fn long_two_clones_at_two_places_make_the_same_archive() {
+    if let Some(why) = try_packages("clones") {
+        crate::skip!("{why}");
+    }
 }

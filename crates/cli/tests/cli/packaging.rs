@@ -128,6 +128,10 @@ fn alerts_ask_for_metrics_that_there_are() {
 
 /// Runs a part of `scripts/package-test.sh`, which says what it tries.
 #[track_caller]
+#[expect(
+    clippy::print_stdout,
+    reason = "what was tried is read in the output of a long test"
+)]
 fn try_packages(part: &str) -> Option<String> {
     let script = checkout().join("scripts/package-test.sh");
     let tried = Command::new(script).arg(part).output().expect("it runs");

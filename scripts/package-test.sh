@@ -152,7 +152,7 @@ inside_image() {
     mount -t tmpfs state "$root/run/strata" && mount -t tmpfs history "$root/var/lib/strata"
     expect "$(chroot "$root" /usr/bin/strata sim gen:hotscan,via=mmap --policy mglru --memory 10%)" "miss ratio"
     # A cgroup namespace of its own, as a pod has it.
-    said=$(unshare --cgroup setpriv --bounding-set "-all,$(capabilities),+sys_chroot" chroot "$root" /usr/bin/strata guard --config /etc/strata/guard.toml --for 15s --min-age 5s --format json | tail -n 1)
+    said=$(unshare --cgroup setpriv --bounding-set "-all,$(capabilities),+sys_chroot" chroot "$root" /usr/bin/strata guard --config /etc/strata/guard.toml --for 15s --format json | tail -n 1)
     expect "$said" '"is_acting":false'
     expect "$said" '"group":"/'
     grep -o '"nr_walks":[0-9]*\|"resident_bytes":[0-9]*' <<<"$said" | head -n 2

@@ -120,4 +120,4 @@ compile
 texts
 [ "$what" = packages ] || archive
 [ "$what" = archive ] || packages
-(cd "$out" && ls -l -- *.tar.gz *.tar *.deb *.rpm 2>/dev/null | awk '{printf "%11d  %s\n", $5, $NF}')
+(cd "$out" && stat -c '%11s  %n' -- $(compgen -G '*.tar*'; compgen -G '*.deb'; compgen -G '*.rpm'))

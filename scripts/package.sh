@@ -117,6 +117,8 @@ packages() {
 
 program=$target_dir/$triple/dist/strata
 compile
+# What the C library brings has names, whatever the profile says.
+strip "$program"
 texts
 [ "$what" = packages ] || archive
 [ "$what" = archive ] || packages

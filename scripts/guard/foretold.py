@@ -32,7 +32,7 @@ def one(strata, work, seconds, name):
     try:
         programs.start(program)
         asked(arms.WARM_S)
-        recorder = subprocess.Popen([strata, "record", "--cgroup", program.group.path, "--for", f"{seconds:.0f}s", "--interval", "2s", "-o", recording], stderr=subprocess.DEVNULL)
+        recorder = subprocess.Popen([strata, "record", "--cgroup", program.group.path, "--for", f"{seconds:.0f}s", "--every", "2s", "-o", recording, "--force", "--quiet"])
         asked(seconds + 2)
         if recorder.wait(60):
             raise RuntimeError(f"{name} was not recorded")

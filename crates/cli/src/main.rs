@@ -36,8 +36,8 @@ fn main() -> ExitCode {
     }
     logging::init();
     strata_linux::process::descriptors::raise_limit();
-    if let Err(error) = strata_linux::cgroup::join_first() {
-        tracing::debug!(%error, "groups are seen from the cgroup namespace of this process");
-    }
+    // Where that can't be, groups are seen from where this process is. Nothing is said of it: nobody may read it yet, and a write
+    // to a pipe that is full would never end.
+    let _is_elsewhere = strata_linux::cgroup::join_first();
     cmd::dispatch(cli::Cli::parse().verb)
 }

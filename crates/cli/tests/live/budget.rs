@@ -275,5 +275,6 @@ fn an_idle_program_within_its_budget_costs_next_to_nothing() {
         calls_per_s <= 60.0,
         "{calls_per_s} reads and writes a second"
     );
-    assert!(own_bytes <= 25 * MIB, "{own_bytes} bytes of its own");
+    // Both processes together; 22 MiB of it are pages of the program file, which they share.
+    assert!(own_bytes <= 26 * MIB, "{own_bytes} bytes of its own");
 }

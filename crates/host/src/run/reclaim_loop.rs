@@ -38,6 +38,7 @@ use strata_control::limit::Standing;
 use strata_control::split_huge::{self, SplitHuge};
 use strata_control::{ActuatorReport, Config, Control, Setup};
 use strata_linux::actuator::PageoutError;
+use strata_linux::sys::own_memory;
 use strata_lru::{PolicyError, TimeMs};
 
 /// Where usage is the sum over the members, they are looked for again after so long.
@@ -128,6 +129,8 @@ impl ReclaimLoop {
         threads: Threads,
         recorder: Recorder,
     ) -> ReclaimLoop {
+        // What beginning needed, such as the types of the kernel, is not needed again.
+        own_memory::give_back();
         let actuators = Actuators::new(threads, recorder.clone());
         let setup = Setup {
             has_pageout: actuators.has_pageout(),

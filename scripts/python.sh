@@ -41,7 +41,7 @@ say "$wheel, $(stat -c %s "$wheel") bytes"
 [ "${1:-}" != --wheel ] || exit 0
 
 extra=test select=(-m "not long")
-[ "${1:-}" != --long ] || { extra=test-long; select=(); }
+[ "${1:-}" != --long ] || { extra=test-long; select=(); export STRATA_TIMED=1; }
 pip install "$wheel[$extra]" || skip "packages can't be had: $(tail -n 1 "$log")"
 pip install --force-reinstall --no-deps "$wheel" || flunk "the wheel does not install: $(tail -n 1 "$log")"
 if [ "${1:-}" = --long ]; then

@@ -130,7 +130,7 @@ pub enum Told {
     Space {
         /// Its number.
         number: u32,
-        /// Whether it is a file and not the address space of a process.
+        /// Whether the space is a file, rather than the address space of a process.
         is_file: bool,
     },
     /// A piece, in the space.

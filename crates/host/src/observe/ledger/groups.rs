@@ -68,7 +68,8 @@ pub struct RankedGroup {
     /// In memory on each memory node, where there are several.
     #[serde(skip_serializing_if = "OnNodes::is_empty")]
     pub nodes: OnNodes,
-    /// The fastest memory node whose memory has room for what is not idle of it, beside that of groups told before it.
+    /// The fastest memory node with room for the group's working set, where there are several nodes. Groups that use more get room
+    /// first. `None`: no node has room.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fits_node: Option<u32>,
     /// Charged to it and the groups below, page cache included; `None` where that can't be read.
@@ -83,6 +84,11 @@ impl RankedGroup {
         let label = Label::of(&self.group);
         let of_pod = label.name().filter(|_| label.pod.is_some());
         of_pod.unwrap_or_else(|| self.group.escape_default().to_string())
+    }
+
+    /// The working set of the group: in memory, and accessed within the age.
+    pub fn used_bytes(&self) -> u64 {
+        self.resident_bytes.saturating_sub(self.idle_bytes)
     }
 }
 
@@ -138,13 +144,6 @@ pub struct Ranking {
     pub nodes: Vec<NodeStatus>,
     /// For the group that could give most of its own; `None` if none could give anything worth it.
     pub safe_budget: Option<SafeBudget>,
-}
-
-impl RankedGroup {
-    /// Its working set: in memory, and accessed within the age.
-    pub fn used_bytes(&self) -> u64 {
-        self.resident_bytes.saturating_sub(self.idle_bytes)
-    }
 }
 
 impl IdleGroups {

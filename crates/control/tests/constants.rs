@@ -20,6 +20,8 @@ cpu/contention.rs NR_SAMPLES: how long a moment is: from which load on a process
 cpu/demand.rs THREAD_US: a price, measured
 cpu/demand.rs PROCESS_US: a price, measured
 cpu/demand.rs PAUSE_MS: any number between a look that comes late and nobody looking would do
+cpu/load.rs PAGEOUT_PAGE_US: a price, measured
+cpu/load.rs AUTO_PAGEOUT_PAGES_PER_S: follows from the price and the tunable
 cpu/load.rs ALL_PERCENT: 100 % is all of it
 cpu/load.rs NR_RUNNING_MIN: any number below the share of a program that runs would do
 drive.rs ISOLATE_TRIES: a bound on one tick: any number above the generations there are would do

@@ -34,6 +34,8 @@ pub(super) struct Waiting {
     process: Arc<Process>,
     pages: Vec<u64>,
     to: NodeId,
+    /// Several processes of the group map them.
+    is_shared: bool,
 }
 
 /// What became of a request, as it is to be entered.
@@ -146,15 +148,17 @@ impl Moves {
     /// These wait from now on.
     pub(super) fn add(&mut self, moves: &[Move], processes: &BTreeMap<SpaceId, Arc<Process>>) {
         for one in moves {
-            let mut of_space: BTreeMap<SpaceNo, Vec<u64>> = BTreeMap::new();
-            for run in &one.pages.runs {
-                let pages = of_space.entry(run.space).or_default();
-                pages.extend(run.first_page..run.first_page + run.nr_pages);
+            let mut of_space: BTreeMap<(bool, SpaceNo), Vec<u64>> = BTreeMap::new();
+            for (is_shared, runs) in [(false, &one.pages.runs), (true, &one.pages.shared)] {
+                for run in runs {
+                    let pages = of_space.entry((is_shared, run.space)).or_default();
+                    pages.extend(run.first_page..run.first_page + run.nr_pages);
+                }
             }
             if one.is_up {
                 self.status.pgpromote_candidate += one.pages.nr_fitting_pages;
             }
-            for (space, mut pages) in of_space {
+            for ((is_shared, space), mut pages) in of_space {
                 let Some(process) = processes.get(&SpaceId(space.0)) else {
                     continue;
                 };
@@ -164,6 +168,7 @@ impl Moves {
                     process: Arc::clone(process),
                     pages,
                     to: one.to,
+                    is_shared,
                 };
                 match one.is_up {
                     true => self.up.push_back(waiting),
@@ -278,6 +283,7 @@ impl Moves {
             process: Arc::clone(&waiting.process),
             addresses: waiting.pages.iter().map(|page| page * PAGE_BYTES).collect(),
             to: self.nodes.nodes()[usize::from(waiting.to.0)].kernel_id,
+            is_shared: waiting.is_shared,
         };
         if self.mover.try_submit(request).is_err() {
             // The next walk chooses them again.
@@ -392,6 +398,7 @@ mod tests {
             process: Arc::new(Process::open(own).expect("this process runs")),
             pages: pages.collect(),
             to: NodeId(0),
+            is_shared: false,
         }
     }
 

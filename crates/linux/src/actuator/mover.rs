@@ -11,7 +11,7 @@
 //!
 //! **Invariants**
 //! - I1: nothing goes to a node where the process may have no memory (cpuset): the kernel refuses it.
-//! - I2: what others have mapped stays.
+//! - I2: what others have mapped stays, unless the request says that it may go.
 //! - I3: what was tried and what was moved are counted apart.
 
 use std::collections::BTreeMap;
@@ -42,6 +42,8 @@ pub struct MoveRequest {
     pub addresses: Vec<u64>,
     /// Where they are to go, by the kernel's number.
     pub to: u32,
+    /// They go though others have mapped them, too (`CAP_SYS_NICE`).
+    pub is_shared: bool,
 }
 
 /// Why a page stayed.
@@ -146,7 +148,7 @@ fn move_batch(request: &MoveRequest, batch: &[u64], report: &mut MoveReport) {
     };
     let outcome = match wanted.is_empty() {
         true => Ok(Vec::new()),
-        false => move_pages(pid, &wanted, request.to),
+        false => move_pages(pid, &wanted, request.to, request.is_shared),
     };
     let told = |address: u64| {
         let told = outcome.as_ref().ok()?;

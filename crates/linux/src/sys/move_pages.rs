@@ -7,20 +7,30 @@ use std::io;
 
 use crate::hold_up::{Call, timed};
 
-/// Of `linux/mempolicy.h`: pages that nobody else has mapped.
+/// Of `linux/mempolicy.h`: pages that nobody else has mapped, and all.
 const MPOL_MF_MOVE: libc::c_int = 1 << 1;
+const MPOL_MF_MOVE_ALL: libc::c_int = 1 << 2;
 
 /// What stands in a place of the answer that the kernel has not come to: no errno and no node.
 pub(crate) const UNTOLD: i32 = i32::MIN;
 
-/// Has the kernel move these pages of a process (by address) to a node, as far as nobody else has mapped them. Of pages that it
-/// tells of the answer has the node or a negative errno; whether a page moved in the end only [`nodes_of`] tells.
+/// Has the kernel move these pages of a process (by address) to a node; `is_shared`: those that others have mapped, too. Of
+/// pages that it tells of the answer has the node or a negative errno; whether a page moved in the end only [`nodes_of`] tells.
 ///
 /// # Errors
-/// The process may have no memory there (`EACCES`), the node is not there (`ENODEV`), or the process is gone (`ESRCH`).
-pub(crate) fn move_pages(pid: i32, addresses: &[u64], node: u32) -> io::Result<Vec<i32>> {
+/// The process may have no memory there (`EACCES`), who asks may not move what others map (`EPERM`), the node is not there (`ENODEV`), or the process is gone (`ESRCH`).
+pub(crate) fn move_pages(
+    pid: i32,
+    addresses: &[u64],
+    node: u32,
+    is_shared: bool,
+) -> io::Result<Vec<i32>> {
     let nodes = vec![node as libc::c_int; addresses.len()];
-    call(pid, addresses, Some(&nodes))
+    let flags = match is_shared {
+        true => MPOL_MF_MOVE_ALL,
+        false => MPOL_MF_MOVE,
+    };
+    call(pid, addresses, Some(&nodes), flags)
 }
 
 /// The node of each of these pages of a process; a negative errno where there is none.
@@ -28,10 +38,15 @@ pub(crate) fn move_pages(pid: i32, addresses: &[u64], node: u32) -> io::Result<V
 /// # Errors
 /// The process is gone.
 pub(crate) fn nodes_of(pid: i32, addresses: &[u64]) -> io::Result<Vec<i32>> {
-    call(pid, addresses, None)
+    call(pid, addresses, None, MPOL_MF_MOVE)
 }
 
-fn call(pid: i32, addresses: &[u64], nodes: Option<&[libc::c_int]>) -> io::Result<Vec<i32>> {
+fn call(
+    pid: i32,
+    addresses: &[u64],
+    nodes: Option<&[libc::c_int]>,
+    flags: libc::c_int,
+) -> io::Result<Vec<i32>> {
     let pages: Vec<*const libc::c_void> = addresses
         .iter()
         .map(|address| std::ptr::without_provenance(*address as usize))
@@ -49,7 +64,7 @@ fn call(pid: i32, addresses: &[u64], nodes: Option<&[libc::c_int]>) -> io::Resul
                 pages.as_ptr(),
                 nodes,
                 status.as_mut_ptr(),
-                MPOL_MF_MOVE,
+                flags,
             )
         }
     });

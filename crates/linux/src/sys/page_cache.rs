@@ -158,7 +158,7 @@ pub(crate) fn move_to_node(
         return Ok((0, 0));
     }
     // What was refused is where it was.
-    let _refused = move_pages(OURSELVES, &addresses, node);
+    let _refused = move_pages(OURSELVES, &addresses, node, false);
     let after = nodes_of(OURSELVES, &addresses)?;
     let nr_moved = after.iter().filter(|told| is_there(told)).count();
     Ok((addresses.len() as u64, nr_moved as u64))

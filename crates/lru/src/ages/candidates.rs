@@ -7,12 +7,13 @@
 //!
 //! **Invariants**
 //! - I1: none of the pages that are left out is older than one that is given, while there is room; but code may be spared.
-//! - I2: what several spaces map, what is locked and what can't be seen is never given.
+//! - I2: what is locked and what can't be seen is never given; what several spaces map only where it is to go to another
+//!   memory node and all of them are of the group.
 
 use super::commons::{Commons, Mapper};
 use super::on_nodes::On;
 use super::places::{Home, ObjectNo, Place, Standing};
-use super::table::{self, Bits};
+use super::table::{self, Bits, Stamp};
 use super::{Ledger, Space};
 use crate::ids::{GroupId, Kind, SpaceNo};
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,6 +56,8 @@ pub struct Run {
 pub struct Candidates {
     /// Oldest first; of one age by space and address.
     pub runs: Vec<Run>,
+    /// As `runs`: what several spaces of the group map, as one of them maps it.
+    pub shared: Vec<Run>,
     /// Pages in these.
     pub nr_pages: u64,
     /// Pages that fit the query, whether there was room for them or not.
@@ -104,7 +107,7 @@ impl Picker<'_> {
     pub fn candidates(&self, query: &Query<'_>) -> Candidates {
         let walks = &self.ledger.walks;
         let mut nr_of_walk = vec![0u64; walks.len()];
-        self.visit_fitting(query, &mut |_, _, number| nr_of_walk[number] += 1);
+        self.visit_fitting(query, &mut |_, _, number, _| nr_of_walk[number] += 1);
         // How many of each walk's pages there is room for.
         let mut room = query.nr_pages_max;
         let mut wanted = nr_of_walk.clone();
@@ -112,13 +115,14 @@ impl Picker<'_> {
             *nr_pages = room.min(*nr_pages);
             room -= *nr_pages;
         }
-        let mut runs: BTreeMap<usize, Vec<Run>> = BTreeMap::new();
-        self.visit_fitting(query, &mut |space, page, number| {
+        let [mut runs, mut shared] = [const { BTreeMap::<usize, Vec<Run>>::new() }; 2];
+        self.visit_fitting(query, &mut |space, page, number, is_shared| {
             let left = &mut wanted[number];
             if *left == 0 {
                 return;
             }
             *left -= 1;
+            let runs = if is_shared { &mut shared } else { &mut runs };
             let of_walk = runs.entry(number).or_default();
             match of_walk.last_mut() {
                 Some(run) if run.space == space && run.first_page + run.nr_pages == page => {
@@ -134,13 +138,14 @@ impl Picker<'_> {
         });
         Candidates {
             runs: runs.into_values().flatten().collect(),
+            shared: shared.into_values().flatten().collect(),
             nr_pages: query.nr_pages_max - room,
             nr_fitting_pages: nr_of_walk.iter().sum(),
         }
     }
 
-    /// Calls `each` with the space, page and walk of every page that fits.
-    fn visit_fitting(&self, query: &Query<'_>, each: &mut dyn FnMut(SpaceNo, u64, usize)) {
+    /// Calls `each` with the space, page and walk of every page that fits, and whether several spaces map it.
+    fn visit_fitting(&self, query: &Query<'_>, each: &mut dyn FnMut(SpaceNo, u64, usize, bool)) {
         let walks = &self.ledger.walks;
         let are_older = |than| -> Vec<bool> {
             let numbers = 0..walks.len();
@@ -150,6 +155,8 @@ impl Picker<'_> {
             are_older(query.older_than),
             are_older(query.code_older_than),
         );
+        let is_move = query.on.is_some_and(|on| on.is_move);
+        let mut given = BTreeMap::new();
         for (no, space) in self.spaces.get(&query.group).into_iter().flatten() {
             for place in space.places.iter().filter(|place| query.allows(place)) {
                 let of_file = match place.standing {
@@ -161,32 +168,42 @@ impl Picker<'_> {
                 let mapper = Mapper {
                     family: space.family,
                     place,
-                    part: None,
+                    part: Some(usize::from(space.group.0)),
                 };
                 space.visit(place, &mut |table_no, table, mask| {
                     let (own, common) = space.split(place, table, mask);
                     let alone = self.commons.alone(mapper, table_no, table, &common);
                     let fitting = query.on.map_or([u64::MAX; 8], |on| table.fitting(&on));
-                    let pages: Bits = std::array::from_fn(|word| {
-                        let pages = (own[word] | alone[word]) & !table.unseen[word] & fitting[word];
+                    let asked: Bits = std::array::from_fn(|word| {
+                        let pages = fitting[word] & !table.unseen[word];
                         match query.kind {
                             None => pages,
                             Some(Kind::Anon) => pages & table.anon[word],
                             Some(Kind::File) => pages & !table.anon[word],
                         }
                     });
-                    let stamps = table.stamps();
-                    table::ones(&pages, |index| {
+                    let mut tell = |index: usize, stamp: Stamp, is_shared| {
                         let page = table_no * table::NR_ENTRIES as u64 + index as u64;
-                        let number = usize::from(stamps[index].number());
+                        let number = usize::from(stamp.number());
                         let is_old = match table::kind_at(&table.anon, index) {
                             Kind::Anon => &is_old,
                             Kind::File => of_file,
                         };
                         if is_old.get(number).copied().unwrap_or_default() {
-                            each(*no, page, number);
+                            each(*no, page, number, is_shared);
                         }
-                    });
+                    };
+                    let stamps = table.stamps();
+                    let pages = std::array::from_fn(|word| (own[word] | alone[word]) & asked[word]);
+                    table::ones(&pages, |index| tell(index, stamps[index], false));
+                    if is_move {
+                        let pages = table::and(&common, &asked);
+                        let commons = &self.commons;
+                        let found = commons.within_part(mapper, table_no, table, &pages, &mut given);
+                        for (index, stamp) in found {
+                            tell(index, stamp, true);
+                        }
+                    }
                 });
             }
         }

@@ -39,6 +39,8 @@ pub(super) struct Commons {
 pub(super) struct Common {
     pub(super) anon: Bits,
     pub(super) unseen: Bits,
+    /// Somebody maps it where it has to stay on its memory node.
+    fixed: Bits,
     /// Mapped by one of those who are watched.
     once: Bits,
     /// Mapped by more of them.
@@ -52,7 +54,7 @@ pub(super) struct Common {
 }
 
 impl Commons {
-    /// Of a whole ledger, without parts.
+    /// Of a whole ledger; each group is a part.
     pub(super) fn of(ledger: &Ledger) -> Commons {
         let mut commons = Commons::default();
         for space in ledger.spaces.values() {
@@ -60,7 +62,7 @@ impl Commons {
                 let mapper = Mapper {
                     family: space.family,
                     place,
-                    part: None,
+                    part: Some(usize::from(space.group.0)),
                 };
                 space.visit(place, &mut |table_no, table, mask| {
                     let (_, common) = space.split(place, table, mask);
@@ -101,6 +103,38 @@ impl Commons {
             });
         }
         alone
+    }
+
+    /// Of pages of a table, by entry with when they were last accessed by anybody: those that several spaces of the mapper's
+    /// part map and nobody else does. What is in `given` is left out, and what is found is in it from then on.
+    pub(super) fn within_part(
+        &self,
+        mapper: Mapper<'_>,
+        table_no: u64,
+        table: &Table,
+        pages: &Bits,
+        given: &mut BTreeMap<(Owner, u64), Bits>,
+    ) -> Vec<(usize, Stamp)> {
+        let mut found = Vec::new();
+        for (owner, number, shift, pages) in homes(mapper, table_no, table, pages) {
+            let Some(common) = self.tables.get(&(owner, number)) else {
+                continue;
+            };
+            let left_out = [common.mapped_beside(mapper.part), common.unseen, common.fixed];
+            let theirs = left_out.iter().fold(common.twice, |theirs, out| {
+                table::without(&theirs, out)
+            });
+            let given = given.entry((owner, number)).or_default();
+            table::ones(&pages, |index| {
+                let there = shifted(index, shift);
+                let (word, bit) = place_of(there);
+                if theirs[word] & !given[word] & bit != 0 {
+                    given[word] |= bit;
+                    found.push((index, common.stamps[there]));
+                }
+            });
+        }
+        found
     }
 }
 
@@ -158,6 +192,7 @@ impl Common {
         Box::new(Common {
             anon: none,
             unseen: none,
+            fixed: none,
             once: none,
             twice: none,
             several: none,
@@ -169,6 +204,7 @@ impl Common {
     fn add(&mut self, mapper: Mapper<'_>, table: &Table, shift: usize, pages: &Bits) {
         let mut mapped: Bits = [0; NR_ENTRIES / 64];
         let stamps = table.stamps();
+        let is_fixed = matches!(mapper.place.standing, Standing::Bound | Standing::Kept);
         let is_all_unseen = mapper.place.standing == Standing::Unseen;
         table::ones(pages, |index| {
             let there = shifted(index, shift);
@@ -186,6 +222,9 @@ impl Common {
                 self.unseen[word] |= bit;
             }
         });
+        if is_fixed {
+            table::insert_all(&mut self.fixed, &mapped);
+        }
         table::insert_all(&mut self.twice, &table::and(&self.once, &mapped));
         table::insert_all(&mut self.once, &mapped);
         let known = self

@@ -4,6 +4,7 @@ use super::found_tests::{Found, pages, places, tell};
 use super::steps_tests::{NR_GROUPS, NR_SPACES, Step, step};
 use super::tests::set;
 use super::*;
+use crate::ids::{NodeId, NodeSet};
 use proptest::prelude::*;
 
 /// A page as the model remembers it.
@@ -341,6 +342,55 @@ impl Model {
         Ok(())
     }
 
+    /// What several spaces of a group map, and nobody else, may go to another node, each page once.
+    fn check_shared(&self, ledger: &Ledger, older_s: u64) -> Result<(), TestCaseError> {
+        let wholes = self.wholes();
+        let may_go = |whole: &Whole| {
+            let stands = |(space, number): &(u8, u64)| {
+                let place = self.place_of(*space, *number).unwrap();
+                matches!(place.standing, Standing::Ordinary | Standing::Code)
+            };
+            whole.mappers.len() > 1
+                && whole.groups.len() == 1
+                && !whole.is_unseen
+                && whole.mappers.iter().all(stands)
+                && self.now_s() - whole.youngest.at_s >= older_s
+        };
+        let older_than = Duration::from_secs(older_s);
+        for group in 0..NR_GROUPS {
+            let query = Query {
+                group: GroupId(group),
+                kind: None,
+                older_than,
+                code_older_than: older_than,
+                objects: None,
+                on: Some(On {
+                    nodes: NodeSet::from_iter([NodeId(0)]),
+                    streak_min: 0,
+                    moved: Moved::Any,
+                    is_move: true,
+                }),
+                nr_pages_max: u64::MAX,
+            };
+            let given = ledger.picker().candidates(&query).shared;
+            let mut given: Vec<(u8, u64)> = given
+                .iter()
+                .flat_map(|run| {
+                    let pages = run.first_page..run.first_page + run.nr_pages;
+                    pages.map(|page| (run.space.0 as u8, page))
+                })
+                .collect();
+            for whole in wholes.values().filter(|whole| whole.groups.contains(&group)) {
+                let of_whole = |page: &&(u8, u64)| whole.mappers.contains(page);
+                let nr_given = given.iter().filter(of_whole).count();
+                prop_assert_eq!(nr_given, usize::from(may_go(whole)), "{:?}", whole);
+                given.retain(|page| !whole.mappers.contains(page));
+            }
+            prop_assert_eq!(given, []);
+        }
+        Ok(())
+    }
+
     /// Age, space and page of what may be taken, in the order in which it is given.
     fn candidates(&self, group: u16, kind: Option<Kind>, older_s: u64) -> Vec<(u64, u8, u64)> {
         let mut fitting = Vec::new();
@@ -499,6 +549,10 @@ proptest! {
                             let (places, found) = (places(space, without), pages(seed));
                             tell(&mut ledger, SpaceNo(space.into()), &places, &found, nr_tables);
                             model.tell(space, places, &found, nr_tables);
+                            for table_no in 0..3 {
+                                let here = [[0; 8]; NODE_BITS];
+                                ledger.placed(SpaceNo(space.into()), table_no, &[u64::MAX; 8], &here);
+                            }
                         }
                     }
                     ledger.end_walk();
@@ -519,6 +573,7 @@ proptest! {
             }
             prop_assert_eq!(ledger.validate(), Ok(()));
             model.check(&ledger, window_s)?;
+            model.check_shared(&ledger, window_s / 2)?;
         }
     }
 }

@@ -49,6 +49,8 @@ mod nodes_tests;
 mod on_nodes;
 mod places;
 #[cfg(test)]
+mod shared_tests;
+#[cfg(test)]
 mod steps_tests;
 mod table;
 #[cfg(test)]

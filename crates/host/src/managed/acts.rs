@@ -37,7 +37,7 @@ impl Managed {
         let by_amount: BTreeSet<GroupId> = self
             .groups
             .iter()
-            .filter(|(_, group)| self.goes_by_amount(group, at))
+            .filter(|(id, group)| self.goes_by_amount(**id, group, at))
             .map(|(id, _)| *id)
             .collect();
         let from_nodes = self.swaps_from();
@@ -88,12 +88,13 @@ impl Managed {
     }
 
     /// Whether all of a group goes by amount: that is asked for, or it is cheaper and the kernel obeys.
-    fn goes_by_amount(&self, group: &Group, at: Duration) -> bool {
+    fn goes_by_amount(&self, id: GroupId, group: &Group, at: Duration) -> bool {
         match self.config.hand {
             Hand::Amount => true,
             Hand::Exact => false,
             // The kernel would swap what slower memory has room for.
             Hand::Auto if self.moves.is_some() && group.rule().tiers => false,
+            Hand::Auto if self.pages.holds_guest(id) => false,
             Hand::Auto => {
                 self.amounts.is_some()
                     && self.prices.prefer_amount()
@@ -118,7 +119,9 @@ impl Managed {
         };
         // The kernel would swap what slower memory has room for.
         let goes_down = self.moves.is_some() && group.rule().tiers;
-        if goes_down || !group.is_promised() || !group.fares.may_take(at) {
+        // Nor is seen which pages a guest uses.
+        let is_blind = self.config.hand == Hand::Auto && self.pages.holds_guest(id);
+        if goes_down || is_blind || !group.is_promised() || !group.fares.may_take(at) {
             return none;
         }
         let exactly = |kind| if all { 0 } else { offer.could.of(kind) };
@@ -196,21 +199,13 @@ impl Managed {
                 self.relieve_below(&members, missing_bytes.div_ceil(PAGE_BYTES), observer);
             }
         }
-        let Some(shortage) = &mut self.shortage else {
-            return;
-        };
-        let nr_pages = match self.rules.cache_first.of_host {
-            true => shortage.tick(observer.elapsed(), missing.host_bytes),
-            false => missing.host_bytes.div_ceil(PAGE_BYTES),
-        };
-        if nr_pages > 0 {
+        if missing.host_bytes > 0 {
             let all: Vec<GroupId> = self.groups.keys().copied().collect();
             let waits_for_rate = self.writes.room_pages(observer.elapsed()) == Some(0);
-            let mut went = self.take_oldest_idle(&all, nr_pages, observer);
-            if went == 0 && !self.rules.cache_first.of_host {
-                went = self.drop_cache_of(&all, nr_pages);
-            }
-            self.is_exhausted = went == 0 && !waits_for_rate;
+            let nr_pages = missing.host_bytes.div_ceil(PAGE_BYTES);
+            let is_first = self.rules.cache_first.of_host;
+            let has_given = self.give(&all, &all, nr_pages, is_first, observer);
+            self.is_exhausted = !has_given && !waits_for_rate;
         }
     }
 
@@ -220,7 +215,7 @@ impl Managed {
             limits: self.limits.iter().map(Limited::read).collect(),
             ..Readings::default()
         };
-        if self.shortage.is_some()
+        if self.rules.free_share.is_some()
             && let Ok(memory) = MachineMemory::read()
         {
             readings.total_bytes = memory.total_bytes;
@@ -233,19 +228,27 @@ impl Managed {
     /// Has groups below a limit give so many pages: none of a program's that has used up its promise. That is the kernel's,
     /// which takes page cache that programs read each second before memory that they read back from swap.
     fn relieve_below(&mut self, members: &[GroupId], nr_pages: u64, observer: &Observer) {
-        if self.is_cache_going(members) {
-            // What programs have to give is known when that is gone.
-            return;
-        }
         let is_first = self.rules.cache_first.below_limits;
-        if is_first && self.drop_cache_of(members, nr_pages) > 0 {
-            return;
-        }
         let keeps_promise = |id: &&GroupId| self.groups.get(id).is_some_and(|of| !of.is_used_up());
         let able: Vec<GroupId> = members.iter().filter(keeps_promise).copied().collect();
-        if self.take_oldest_idle(&able, nr_pages, observer) == 0 && !is_first {
-            self.drop_cache_of(members, nr_pages);
-        }
+        self.give(members, &able, nr_pages, is_first, observer);
+    }
+
+    /// Has page cache of groups go, or the oldest pages of programs of those that are able to: the other kind where there is
+    /// nothing of the first. Returns whether something goes, or is on its way.
+    fn give(
+        &mut self,
+        members: &[GroupId],
+        able: &[GroupId],
+        nr_pages: u64,
+        is_cache_first: bool,
+        observer: &Observer,
+    ) -> bool {
+        // What programs have to give is known when page cache that goes is gone.
+        self.is_cache_going(members)
+            || is_cache_first && self.drop_cache_of(members, nr_pages) > 0
+            || self.take_oldest_idle(able, nr_pages, observer) > 0
+            || !is_cache_first && self.drop_cache_of(members, nr_pages) > 0
     }
 
     /// Takes so many of the oldest pages of these groups, none of what is younger than their rules call idle; returns how

@@ -46,6 +46,8 @@ pub(super) struct Group {
     quiet: Quiet,
     idle_for: Duration,
     rule: Rule,
+    /// What the kernel does not reclaim of it (`memory.low`, `memory.min`).
+    protected_bytes: u64,
     /// How the kernel's own choice fares.
     pub(super) fares: Fares,
     pub(super) keeper: Keeper,
@@ -80,6 +82,7 @@ impl Group {
             quiet: Quiet::default(),
             idle_for: Duration::ZERO,
             rule: chosen.rule.clone(),
+            protected_bytes: chosen.reader.protected_bytes(),
             fares: Fares::default(),
             keeper: Keeper::new(promise_of(chosen.rule, 0, None)),
             resident: NrPages::default(),
@@ -106,6 +109,7 @@ impl Group {
     /// The group is there still, or another one of its name, and this rule holds for it.
     pub(super) fn keep_to(&mut self, rule: &Rule, kernel_id: Option<u64>) {
         self.kernel_id = kernel_id;
+        self.protected_bytes = self.reader.protected_bytes();
         if self.rule != *rule {
             self.rule = rule.clone();
             let nr_pages = self.resident.total() + self.away.total();
@@ -168,16 +172,20 @@ impl Group {
 
     /// Pages that may go before only those are left that the group keeps in any case.
     pub(super) fn above_low_pages(&self) -> u64 {
-        let low = self.rule.low_bytes.div_ceil(PAGE_BYTES);
         let resident = self.resident.total().saturating_sub(self.went.total());
-        resident.saturating_sub(low)
+        resident.saturating_sub(self.low_pages())
+    }
+
+    /// What the group keeps in any case: by its rule, or by the kernel's protection.
+    fn low_pages(&self) -> u64 {
+        let low_bytes = self.rule.low_bytes.max(self.protected_bytes);
+        low_bytes.div_ceil(PAGE_BYTES)
     }
 
     /// Page cache that may go before only that is left which the group keeps in any case.
     pub(super) fn cache_above_low_pages(&self) -> u64 {
-        let low = self.rule.low_bytes.div_ceil(PAGE_BYTES);
         let resident = self.resident.total().saturating_sub(self.went.total());
-        (resident + self.cache.cached().unwrap_or(0)).saturating_sub(low)
+        (resident + self.cache.cached().unwrap_or(0)).saturating_sub(self.low_pages())
     }
 
     /// The inode of its directory; `None`: it was gone as soon as it was found.

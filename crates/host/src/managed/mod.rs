@@ -38,7 +38,6 @@ mod promised;
 mod recalls;
 mod resort;
 mod rules;
-mod shortage;
 mod status;
 mod takes;
 mod tiers;
@@ -66,7 +65,6 @@ use moves::Moves;
 use prices::Prices;
 use recalls::Recalls;
 use resort::Resort;
-use shortage::Shortage;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use strata_control::guard;
@@ -136,7 +134,6 @@ pub struct Managed {
     /// The rules that that follows from.
     tiers_looked_at: Option<TierRules>,
     /// What is done when the host is short of memory.
-    shortage: Option<Shortage>,
     /// Limits that groups live under, as of the last walk.
     limits: Vec<Limited>,
     /// Nothing idle was left when memory was short last.
@@ -173,7 +170,6 @@ impl Managed {
         }
         Ok(Managed {
             config,
-            shortage: shortage_of(&rules, config),
             writes: Writes::new(rules.swap_writes),
             rules,
             pages: AgedPages::new(),
@@ -293,7 +289,6 @@ impl Managed {
         for group in self.groups.values_mut() {
             group.read = self.read;
         }
-        self.shortage = shortage_of(&rules, self.config);
         self.writes = Writes::new(rules.swap_writes);
         self.rules = rules;
         self.next_walk = Duration::ZERO;
@@ -338,9 +333,8 @@ impl Managed {
             self.pages.footprint_bytes() + kept_bytes,
             self.groups.values().map(Group::status).collect(),
         );
-        let dropped = self.shortage.as_ref().map(Shortage::dropped_bytes);
         let before = self.caches.as_ref().map(Caches::dropped_before_bytes);
-        status.dropped_cache_bytes += dropped.unwrap_or(0) + before.unwrap_or(0);
+        status.dropped_cache_bytes += before.unwrap_or(0);
         status.nodes = self.node_status();
         status.tiers = self.moves.as_ref().map(Moves::status);
         status.exact_ns_per_page = self.prices.exact.ns_a_page().map(|ns| ns as u64);
@@ -467,9 +461,4 @@ impl Managed {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         (self.config.cpu_share * processors as f64).max(1e-6)
     }
-}
-
-fn shortage_of(rules: &Rules, config: ManagedConfig) -> Option<Shortage> {
-    let free_share = rules.free_share.filter(|_| config.is_acting);
-    free_share.map(|_| Shortage::default())
 }

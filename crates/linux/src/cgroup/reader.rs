@@ -191,6 +191,16 @@ impl GroupReader {
         self.limit_bytes().into_iter().chain(high_bytes).min()
     }
 
+    /// What the kernel is asked not to reclaim of the group, bytes: the larger one of `memory.low` and `memory.min`; 0 on v1. What
+    /// groups above allow of it is not looked at.
+    pub fn protected_bytes(&self) -> u64 {
+        let number = |name| match self.version {
+            Version::V1 => None,
+            Version::V2 => self.number(name),
+        };
+        number("memory.low").max(number("memory.min")).unwrap_or(0)
+    }
+
     /// The counters, those of the groups below included.
     ///
     /// # Errors

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use crate::process::MachineMemory;
 use crate::units::{Bytes, SizeError, parse_size};
 
 /// Smaller than this no swap device makes sense: the header and a page would be most of it.
@@ -42,7 +43,7 @@ pub enum SwapSpec {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "invalid swap {text:?}: {why}; accepted are existing, zram:SIZE[,ALGORITHM], file:PATH:SIZE \
-     and zswap:PATH:SIZE, for example zram:2G,lz4"
+     and zswap:PATH:SIZE, for example zram:2G,lz4 or zram:25% of memory"
 )]
 pub struct SwapSpecError {
     /// What was given.
@@ -96,8 +97,13 @@ fn parse(text: &str) -> Result<SwapSpec, String> {
 }
 
 fn parse_swap_size(text: &str) -> Result<u64, String> {
-    let bytes =
-        parse_size(text).map_err(|SizeError { why, .. }| format!("size {text:?}: {why}"))?;
+    let bytes = match text.strip_suffix('%') {
+        Some(percent) => share_of_memory(percent)
+            .ok_or(format!("size {text:?}: a share of memory is 1% to 400%"))?,
+        None => {
+            parse_size(text).map_err(|SizeError { why, .. }| format!("size {text:?}: {why}"))?
+        }
+    };
     if bytes < SWAP_MIN_BYTES {
         return Err(format!(
             "size {text:?}: it is less than {}",
@@ -105,6 +111,13 @@ fn parse_swap_size(text: &str) -> Result<u64, String> {
         ));
     }
     Ok(bytes)
+}
+
+/// So many percent of the machine's memory.
+fn share_of_memory(percent: &str) -> Option<u64> {
+    let percent: u64 = percent.parse().ok().filter(|one| (1..=400).contains(one))?;
+    let memory = MachineMemory::read().ok()?;
+    Some(memory.total_bytes / 100 * percent)
 }
 
 /// The size is after the last colon, so that a path may hold colons.
@@ -181,6 +194,21 @@ mod tests {
     }
 
     #[test]
+    fn a_share_is_of_the_machines_memory() {
+        let size_of = |text: &str| match text.parse() {
+            Ok(SwapSpec::Zram { size_bytes, .. }) => size_bytes,
+            other => panic!("{text}: {other:?}"),
+        };
+        let total_bytes = MachineMemory::read().expect("told").total_bytes;
+        let quarter = size_of("zram:25%,lz4");
+        assert!(
+            quarter.abs_diff(total_bytes / 4) < 100,
+            "{quarter} of {total_bytes}"
+        );
+        assert_eq!(size_of("zram:50%"), 2 * quarter);
+    }
+
+    #[test]
     fn nonsense_is_refused_with_its_reason() {
         for (text, why) in [
             ("", "kind is unknown"),
@@ -193,6 +221,8 @@ mod tests {
             ("zram:1G,", "algorithm is empty"),
             ("zram:4096", "less than 1 MiB"),
             ("zram:9999T", "absurd"),
+            ("zram:0%", "1% to 400%"),
+            ("zram:2.5%", "1% to 400%"),
             ("file", "path and the size"),
             ("file:/swap", "size is missing"),
             ("file::1G", "path is empty"),

@@ -199,7 +199,8 @@ impl Picker<'_> {
                     if is_move {
                         let pages = table::and(&common, &asked);
                         let commons = &self.commons;
-                        let found = commons.within_part(mapper, table_no, table, &pages, &mut given);
+                        let found =
+                            commons.within_part(mapper, table_no, table, &pages, &mut given);
                         for (index, stamp) in found {
                             tell(index, stamp, true);
                         }

@@ -120,10 +120,14 @@ impl Commons {
             let Some(common) = self.tables.get(&(owner, number)) else {
                 continue;
             };
-            let left_out = [common.mapped_beside(mapper.part), common.unseen, common.fixed];
-            let theirs = left_out.iter().fold(common.twice, |theirs, out| {
-                table::without(&theirs, out)
-            });
+            let left_out = [
+                common.mapped_beside(mapper.part),
+                common.unseen,
+                common.fixed,
+            ];
+            let theirs = left_out
+                .iter()
+                .fold(common.twice, |theirs, out| table::without(&theirs, out));
             let given = given.entry((owner, number)).or_default();
             table::ones(&pages, |index| {
                 let there = shifted(index, shift);

@@ -4,12 +4,11 @@ use super::found_tests::{Found, pages, places, tell};
 use super::steps_tests::{NR_GROUPS, NR_SPACES, Step, step};
 use super::tests::set;
 use super::*;
-use crate::ids::{NodeId, NodeSet};
 use proptest::prelude::*;
 
 /// A page as the model remembers it.
 #[derive(Clone, Copy, Debug)]
-struct Page {
+pub(super) struct Page {
     /// It is not in memory, and went by our hand.
     is_taken: bool,
     is_anon: bool,
@@ -18,7 +17,7 @@ struct Page {
     /// The walk before and the walk that last saw it accessed or, failing that, first saw it, or was the last before it
     /// was taken.
     since_s: u64,
-    at_s: u64,
+    pub(super) at_s: u64,
     was_accessed: bool,
 }
 
@@ -32,7 +31,7 @@ struct ModelSpace {
 
 /// What makes two mapped pages one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Identity {
+pub(super) enum Identity {
     Own(u8, u64),
     Family(u8, u64),
     Object(u64, u64),
@@ -40,17 +39,17 @@ enum Identity {
 
 /// A page that is in memory, with all who map it.
 #[derive(Clone, Debug)]
-struct Whole {
-    mappers: Vec<(u8, u64)>,
-    groups: BTreeSet<u16>,
+pub(super) struct Whole {
+    pub(super) mappers: Vec<(u8, u64)>,
+    pub(super) groups: BTreeSet<u16>,
     is_anon: bool,
     is_several: bool,
-    is_unseen: bool,
-    youngest: Page,
+    pub(super) is_unseen: bool,
+    pub(super) youngest: Page,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Model {
+pub(super) struct Model {
     spaces: BTreeMap<u8, ModelSpace>,
     times_s: Vec<u64>,
     /// Group, whether anonymous, seconds away.
@@ -62,7 +61,7 @@ struct Model {
 }
 
 impl Model {
-    fn now_s(&self) -> u64 {
+    pub(super) fn now_s(&self) -> u64 {
         self.times_s.last().copied().unwrap_or_default()
     }
 
@@ -158,13 +157,13 @@ impl Model {
         space.places = places;
     }
 
-    fn place_of(&self, space: u8, number: u64) -> Option<Place> {
+    pub(super) fn place_of(&self, space: u8, number: u64) -> Option<Place> {
         let covers = |place: &&Place| (place.first_page..place.end_page).contains(&number);
         self.spaces[&space].places.iter().find(covers).copied()
     }
 
     /// Every page that is in memory and in a place, once.
-    fn wholes(&self) -> BTreeMap<Identity, Whole> {
+    pub(super) fn wholes(&self) -> BTreeMap<Identity, Whole> {
         let mut wholes: BTreeMap<Identity, Whole> = BTreeMap::new();
         for (no, space) in &self.spaces {
             for (number, page) in space.pages.iter().filter(|(_, page)| !page.is_taken) {
@@ -338,55 +337,6 @@ impl Model {
                 (told.anon, told.file),
                 (anon.len() as u64, file.len() as u64)
             );
-        }
-        Ok(())
-    }
-
-    /// What several spaces of a group map, and nobody else, may go to another node, each page once.
-    fn check_shared(&self, ledger: &Ledger, older_s: u64) -> Result<(), TestCaseError> {
-        let wholes = self.wholes();
-        let may_go = |whole: &Whole| {
-            let stands = |(space, number): &(u8, u64)| {
-                let place = self.place_of(*space, *number).unwrap();
-                matches!(place.standing, Standing::Ordinary | Standing::Code)
-            };
-            whole.mappers.len() > 1
-                && whole.groups.len() == 1
-                && !whole.is_unseen
-                && whole.mappers.iter().all(stands)
-                && self.now_s() - whole.youngest.at_s >= older_s
-        };
-        let older_than = Duration::from_secs(older_s);
-        for group in 0..NR_GROUPS {
-            let query = Query {
-                group: GroupId(group),
-                kind: None,
-                older_than,
-                code_older_than: older_than,
-                objects: None,
-                on: Some(On {
-                    nodes: NodeSet::from_iter([NodeId(0)]),
-                    streak_min: 0,
-                    moved: Moved::Any,
-                    is_move: true,
-                }),
-                nr_pages_max: u64::MAX,
-            };
-            let given = ledger.picker().candidates(&query).shared;
-            let mut given: Vec<(u8, u64)> = given
-                .iter()
-                .flat_map(|run| {
-                    let pages = run.first_page..run.first_page + run.nr_pages;
-                    pages.map(|page| (run.space.0 as u8, page))
-                })
-                .collect();
-            for whole in wholes.values().filter(|whole| whole.groups.contains(&group)) {
-                let of_whole = |page: &&(u8, u64)| whole.mappers.contains(page);
-                let nr_given = given.iter().filter(of_whole).count();
-                prop_assert_eq!(nr_given, usize::from(may_go(whole)), "{:?}", whole);
-                given.retain(|page| !whole.mappers.contains(page));
-            }
-            prop_assert_eq!(given, []);
         }
         Ok(())
     }

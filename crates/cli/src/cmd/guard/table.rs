@@ -52,7 +52,7 @@ pub(super) fn table(status: &Status, columns: Option<usize>) -> String {
             Bytes(status.price_bytes),
         ),
         false => format!(
-            "could be given back: {}; nothing is taken without --promise\n",
+            "would give back: {}; nothing is taken without --promise, or with --dry-run\n",
             Bytes(
                 status
                     .groups

@@ -171,6 +171,13 @@ impl AgedPages {
         files.collect()
     }
 
+    /// Whether a space of the group holds memory of a guest.
+    pub fn holds_guest(&self, group: GroupId) -> bool {
+        let mut spaces = self.ledger.spaces().filter(|(_, of)| *of == group);
+        let space_of = |no: SpaceNo| self.spaces.get(&SpaceId(no.0));
+        spaces.any(|(no, _)| space_of(no).is_some_and(|space| space.holds_guest))
+    }
+
     /// The ledger itself.
     pub fn ledger(&self) -> &Ledger {
         &self.ledger

@@ -1,0 +1,61 @@
+//! Pages that several spaces of one group map, and nobody else: they go to another node, each once.
+
+use super::model_tests::{Model, Whole};
+use super::steps_tests::NR_GROUPS;
+use super::*;
+use crate::ids::{NodeId, NodeSet};
+use proptest::prelude::*;
+
+impl Model {
+    /// Of pages older than this, those that may go are given, once each, and no others.
+    pub(super) fn check_shared(&self, ledger: &Ledger, older_s: u64) -> Result<(), TestCaseError> {
+        let wholes = self.wholes();
+        let may_go = |whole: &Whole| {
+            let stands = |(space, number): &(u8, u64)| {
+                let place = self.place_of(*space, *number).unwrap();
+                matches!(place.standing, Standing::Ordinary | Standing::Code)
+            };
+            whole.mappers.len() > 1
+                && whole.groups.len() == 1
+                && !whole.is_unseen
+                && whole.mappers.iter().all(stands)
+                && self.now_s() - whole.youngest.at_s >= older_s
+        };
+        let older_than = Duration::from_secs(older_s);
+        for group in 0..NR_GROUPS {
+            let query = Query {
+                group: GroupId(group),
+                kind: None,
+                older_than,
+                code_older_than: older_than,
+                objects: None,
+                on: Some(On {
+                    nodes: NodeSet::from_iter([NodeId(0)]),
+                    streak_min: 0,
+                    moved: Moved::Any,
+                    is_move: true,
+                }),
+                nr_pages_max: u64::MAX,
+            };
+            let given = ledger.picker().candidates(&query).shared;
+            let mut given: Vec<(u8, u64)> = given
+                .iter()
+                .flat_map(|run| {
+                    let pages = run.first_page..run.first_page + run.nr_pages;
+                    pages.map(|page| (run.space.0 as u8, page))
+                })
+                .collect();
+            for whole in wholes
+                .values()
+                .filter(|whole| whole.groups.contains(&group))
+            {
+                let of_whole = |page: &&(u8, u64)| whole.mappers.contains(page);
+                let nr_given = given.iter().filter(of_whole).count();
+                prop_assert_eq!(nr_given, usize::from(may_go(whole)), "{:?}", whole);
+                given.retain(|page| !whole.mappers.contains(page));
+            }
+            prop_assert_eq!(given, []);
+        }
+        Ok(())
+    }
+}

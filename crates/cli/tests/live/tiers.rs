@@ -170,6 +170,43 @@ fn the_idle_half_goes_down_swap_is_not_used_and_the_halves_trade_places_when_the
 }
 
 #[test]
+fn what_processes_of_one_group_map_together_goes_down_and_what_another_group_maps_too_stays() {
+    needs!("cap_bpf", "memory_cgroup");
+    let nodes = two_nodes!();
+    let _guard = Guard::new();
+    let (_, slow) = kernel_ids(&nodes);
+    let (mut family, mut split) = (Halves::start("family"), Halves::start("split"));
+    let outside = TestGroup::new("guard-outside");
+    // Children that sleep map all of it.
+    for halves in [&mut family, &mut split] {
+        halves.touch.ask("fork 1");
+        halves.touch.ask("hammerrange 0 1");
+    }
+    let pid = split.touch.pid;
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    let child = children.expect("a list").trim().parse().expect("one child");
+    outside.take(child);
+    let live = Live::start(&tiers(&[]));
+    let name = family.name();
+    wait_for(&live, "what is shared to go down", |status| {
+        told(status, &name, slow) >= 60 * MIB
+    });
+    let there = |halves: &Halves| halves.on_nodes(&nodes, 0, 2 * HALF).get(&slow).copied();
+    assert!(
+        there(&family) >= Some(2 * HALF * 9 / 10),
+        "{:?}",
+        there(&family)
+    );
+    assert_eq!(there(&split), None, "another group maps it, too");
+    end(live);
+    for mut halves in [family, split] {
+        halves.touch.ask("rest");
+        halves.touch.ask("reap");
+        halves.end();
+    }
+}
+
+#[test]
 fn memory_whose_policy_names_its_node_stays_there() {
     needs!("cap_bpf", "memory_cgroup");
     let nodes = two_nodes!();

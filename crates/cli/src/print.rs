@@ -2,13 +2,16 @@
 //!
 //! **Owns** which stream a text goes to: data to stdout, everything said about the work to stderr,
 //! each line of that with `strata:` in front, because the stream is shared with the program that is
-//! run; and that no name in a text can give a terminal orders. **Does not own** any text.
+//! run; that no name in a text can give a terminal orders; and that a journal is told how grave a line is. **Does not own** any text.
 //!
 //! **Invariants** P1: after [`hand_over`] nobody who says something waits for whoever reads stderr.
 
 use std::error::Error;
 use std::fmt::Display;
+use std::fs::File;
 use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -51,21 +54,37 @@ pub(crate) fn cut(line: &str, columns: Option<usize>) -> String {
 
 /// Says something that is good to know.
 pub(crate) fn note(text: &dyn Display) {
-    say("", text);
+    say(5, "", text);
 }
 
 /// Says that something is not as it should be, although the work goes on.
 pub(crate) fn warning(text: &dyn Display) {
-    say("warning: ", text);
+    say(4, "warning: ", text);
 }
 
 /// Says why the work ends.
 pub(crate) fn error(text: &dyn Display) {
-    say("error: ", text);
+    say(3, "error: ", text);
 }
 
-fn say(label: &str, text: &dyn Display) {
-    block(&format!("strata: {label}{text}\n"));
+/// `level`: as in syslog(3).
+fn say(level: u8, label: &str, text: &dyn Display) {
+    let level = match leads_to_journal() {
+        true => format!("<{level}>"),
+        false => String::new(),
+    };
+    block(&format!("{level}strata: {label}{text}\n"));
+}
+
+/// Whether stderr is what systemd says leads to its journal (`JOURNAL_STREAM`, systemd.exec(5)).
+fn leads_to_journal() -> bool {
+    static IS_JOURNAL: OnceLock<bool> = OnceLock::new();
+    *IS_JOURNAL.get_or_init(|| {
+        let told = std::env::var("JOURNAL_STREAM").unwrap_or_default();
+        let stderr = io::stderr().as_fd().try_clone_to_owned().map(File::from);
+        let stat = stderr.and_then(|stderr| stderr.metadata());
+        stat.is_ok_and(|of| format!("{}:{}", of.dev(), of.ino()) == told)
+    })
 }
 
 /// Writes lines to stderr in one piece, so that the program's own lines don't get between them.

@@ -3,6 +3,10 @@
 
 use crate::support;
 
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::MetadataExt;
+use std::process::Command;
+
 use support::strata::{Finished, Strata, refused};
 
 /// Runs `strata` with these arguments; it must end at once, by itself.
@@ -46,6 +50,28 @@ fn every_size_that_makes_no_sense_is_refused_with_the_reason() {
             said.contains("--memory") && said.contains(why),
             "{value}: {said}"
         );
+    }
+}
+
+#[test]
+fn a_journal_is_told_how_grave_a_line_is_and_nobody_else() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let stat = file.as_file().metadata().expect("its numbers");
+    let journal = format!("{}:{}", stat.dev(), stat.ino());
+    for (stream, prefix) in [
+        (journal.as_str(), "<3>strata: error: "),
+        ("1:2", "strata: error: "),
+    ] {
+        let stderr = OpenOptions::new().append(true).open(file.path());
+        let status = Command::new(env!("CARGO_BIN_EXE_strata"))
+            .args(["plan", "there-is-no-such-recording"])
+            .env("JOURNAL_STREAM", stream)
+            .stderr(stderr.expect("a file"))
+            .status();
+        assert!(!status.expect("it runs").success());
+        let said = fs::read_to_string(file.path()).expect("text");
+        assert!(said.starts_with(prefix), "{said}");
+        file.as_file().set_len(0).expect("emptied");
     }
 }
 
@@ -375,7 +401,7 @@ fn completions_and_manual_pages_name_every_verb() {
         "strata-ctl.1",
         "strata-doctor.1",
     ] {
-        let text = std::fs::read_to_string(directory.path().join(page)).expect(page);
+        let text = fs::read_to_string(directory.path().join(page)).expect(page);
         assert!(text.contains(".TH strata"), "{page}");
     }
 }
@@ -424,7 +450,7 @@ fn a_reader_that_goes_away_is_no_failure() {
         "{} completions bash | head -c 1 >/dev/null; echo ${{PIPESTATUS[0]}}",
         support::strata::binary()
     );
-    let output = std::process::Command::new("bash")
+    let output = Command::new("bash")
         .args(["-c", &command])
         .output()
         .unwrap();

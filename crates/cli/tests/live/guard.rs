@@ -156,6 +156,12 @@ fn five_groups_give_what_they_do_not_use_and_those_that_end_leave_the_others_alo
         // What is in use stays: eight MiB and the program itself.
         assert!(bytes(group, "resident_bytes") > 8 * MIB, "{group:#}");
         assert!(bytes(group, "came_back_bytes") < 4 * MIB, "{group:#}");
+        // What it takes in compressed swap is not given back.
+        let given_back = bytes(group, "given_back_bytes");
+        assert!(
+            given_back > 0 && given_back < bytes(group, "away_bytes"),
+            "{group:#}"
+        );
     }
     assert!(bytes(&last, "given_back_bytes") > 32 * MIB, "{last:#}");
     end(live);
@@ -173,8 +179,12 @@ fn without_a_promise_nothing_is_taken_and_what_could_be_is_told() {
     let last = wait_for(&live, "what could be given", |status| {
         bytes(of(status, &name), "could_give_bytes") > 48 * MIB
     });
-    assert_eq!(bytes(of(&last, &name), "away_bytes"), 0);
+    let group = of(&last, &name);
+    assert_eq!(bytes(group, "away_bytes"), 0);
     assert_eq!(last["is_acting"], false);
+    // Eight MiB are in use.
+    let used = ["60", "600", "3600"].map(|within| bytes(&group["used_within_bytes"], within));
+    assert!(used[0] >= 7 * MIB && used.is_sorted(), "{used:?}");
     end(live);
     idler.end();
 }
@@ -355,6 +365,10 @@ fn a_service_manager_and_prometheus_are_told_how_it_stands() {
     let stderr = live.stderr();
     let address = stderr.split("http://").nth(1).expect("told");
     let text = scrape(address.split('/').next().expect("an address"));
+    assert!(
+        text.contains("strata_guard_group_used_within_bytes{"),
+        "{text}"
+    );
     let could_give = value(&text, "strata_guard_group_could_give_bytes");
     assert!(could_give > Some(48.0 * MIB as f64), "{text}");
     assert!(text.contains("strata_guard_acting 0\n"), "{text}");

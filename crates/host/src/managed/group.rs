@@ -12,6 +12,7 @@ use super::status::{GroupStatus, WhyNotMore};
 use super::waits::{self, Waits};
 use crate::observe::ledger::{Ages, KindBytes, OnNodes};
 use crate::observe::programs::Label;
+use std::collections::BTreeMap;
 use std::time::Duration;
 use strata_control::guard::{self, Leaning, Offer, Walked};
 use strata_control::last_resort::Exposed;
@@ -25,6 +26,8 @@ use strata_lru::{GroupId, Kind};
 
 /// Idle memory that can't be taken is told from a MiB on.
 const WORTH_TELLING_PAGES: u64 = 256;
+/// Who looks is told what was used within so many seconds.
+const USED_WITHIN_S: [u64; 3] = [60, 600, 3600];
 
 /// A group.
 #[derive(Debug)]
@@ -53,6 +56,7 @@ pub(super) struct Group {
     pub(super) keeper: Keeper,
     resident: NrPages,
     used_lately: NrPages,
+    used_within: BTreeMap<u64, u64>,
     shared: NrPages,
     unknown: NrPages,
     idle: NrPages,
@@ -87,6 +91,7 @@ impl Group {
             keeper: Keeper::new(promise_of(chosen.rule, 0, None)),
             resident: NrPages::default(),
             used_lately: NrPages::default(),
+            used_within: BTreeMap::new(),
             shared: NrPages::default(),
             unknown: NrPages::default(),
             idle: NrPages::default(),
@@ -236,6 +241,11 @@ impl Group {
         self.idle = guard::idle(&self.keeper, |age| pages_of(ages.idle_for(age)));
         let age = self.keeper.age(Kind::Anon);
         self.used_lately = pages_of(ages.accessed_within(age));
+        let used_within = |seconds| {
+            let used = pages_of(ages.accessed_within(Duration::from_secs(seconds)));
+            (seconds, used.total() * PAGE_BYTES)
+        };
+        self.used_within = USED_WITHIN_S.map(used_within).into();
         self.look_at_quiet(at, ages);
     }
 
@@ -378,12 +388,14 @@ impl Group {
             memory_bytes: self.rule.memory_bytes,
             resident_bytes: self.resident.total() * PAGE_BYTES,
             used_lately_bytes: self.used_lately.total() * PAGE_BYTES,
+            used_within_bytes: self.used_within.clone(),
             idle_bytes: self.idle.total() * PAGE_BYTES,
             could_give_bytes: self.could.total() * PAGE_BYTES,
             shared_bytes: self.shared.total() * PAGE_BYTES,
             unknown_bytes: self.unknown.total() * PAGE_BYTES,
             away_bytes: (self.away.total() + self.cache.away()) * PAGE_BYTES,
             away_anon_bytes: self.anon_away_bytes(),
+            given_back_bytes: 0,
             cache_bytes: self.cache.cached().map(|nr_pages| nr_pages * PAGE_BYTES),
             idle_cache_bytes: idle_cache.map(|nr_pages| nr_pages * PAGE_BYTES),
             dropped_cache_bytes: self.cache.dropped() * PAGE_BYTES,

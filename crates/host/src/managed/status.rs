@@ -112,6 +112,9 @@ pub struct GroupStatus {
     pub resident_bytes: u64,
     /// Part of that which was accessed within the age that counts as idle.
     pub used_lately_bytes: u64,
+    /// Part of that which was accessed within so many seconds: a minute, ten, an hour.
+    #[serde(default)]
+    pub used_within_bytes: BTreeMap<u64, u64>,
     /// Part of that which was not accessed within the age that counts as idle.
     pub idle_bytes: u64,
     /// Part of what is idle that can be taken: neither shared nor locked.
@@ -124,6 +127,9 @@ pub struct GroupStatus {
     pub away_bytes: u64,
     /// Taken, and in swap now.
     pub away_anon_bytes: u64,
+    /// What is away, without the memory that its part in swap takes there.
+    #[serde(default)]
+    pub given_back_bytes: u64,
     /// Page cache that nobody maps and that is charged to the group; `None`: no census has told yet.
     pub cache_bytes: Option<u64>,
     /// Part of that which can be dropped and was not read within the age of pages of files.
@@ -256,10 +262,19 @@ impl Status {
             let key = |group: &GroupStatus| (group.away_bytes, group.could_give_bytes);
             key(b).cmp(&key(a)).then_with(|| a.group.cmp(&b.group))
         });
+        let in_swap_bytes = groups
+            .iter()
+            .map(|group| group.away_anon_bytes)
+            .sum::<u64>();
+        let swap_bytes = swap::memory_of_swapped(in_swap_bytes).unwrap_or(0);
+        let price_bytes = swap_bytes + ledger_bytes;
+        for group in &mut groups {
+            let share = group.away_anon_bytes as f64 / in_swap_bytes.max(1) as f64;
+            let price_bytes = (swap_bytes as f64 * share) as u64;
+            group.given_back_bytes = group.away_bytes.saturating_sub(price_bytes);
+        }
         let sum = |of: fn(&GroupStatus) -> u64| groups.iter().map(of).sum::<u64>();
         let away_bytes = sum(|group| group.away_bytes);
-        let in_swap_bytes = sum(|group| group.away_anon_bytes);
-        let price_bytes = swap::memory_of_swapped(in_swap_bytes).unwrap_or(0) + ledger_bytes;
         Status {
             is_acting,
             min_age_ms: min_age.as_millis() as u64,

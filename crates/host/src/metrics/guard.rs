@@ -58,6 +58,26 @@ pub const GUARD_METRICS: &[Metric<Status>] = &[
         read: |status| of_groups(status, |group| group.used_lately_bytes),
     },
     Metric {
+        name: "strata_guard_group_used_within_bytes",
+        help: "Memory of the group that was accessed within so many seconds.",
+        read: |status| {
+            let of_group = |group: &GroupStatus| {
+                let sample = |(seconds, bytes): (&u64, &u64)| {
+                    let sample = Sample::of(*bytes as f64).with("cgroup", group.group.clone());
+                    sample.with("within_seconds", seconds.to_string())
+                };
+                let samples = group.used_within_bytes.iter().map(sample);
+                samples.collect::<Vec<Sample>>()
+            };
+            groups(status).flat_map(of_group).collect()
+        },
+    },
+    Metric {
+        name: "strata_guard_group_given_back_bytes",
+        help: "Taken of the group and not come back, without the memory that swap takes for it.",
+        read: |status| of_groups(status, |group| group.given_back_bytes),
+    },
+    Metric {
         name: "strata_guard_group_idle_bytes",
         help: "Memory of the group that was not accessed within that age.",
         read: |status| of_groups(status, |group| group.idle_bytes),

@@ -134,8 +134,10 @@ fn watch(id: &str, format: Format, interrupt: &Interrupt) -> anyhow::Result<()> 
         thread::sleep(Watch::INTERVAL);
         for woken in watch.look() {
             wake::tell(&woken?, format)?;
-            wake::tidy();
         }
+    }
+    if watch.is_over() {
+        wake::tidy();
     }
     Ok(())
 }

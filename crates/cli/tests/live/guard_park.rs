@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use support::leaks::{Guard, run_dir};
-use support::live::{Live, wait_until};
+use support::live::{Live, rss_bytes, wait_until};
 use support::programs::Touch;
 use support::strata::Strata;
 
@@ -94,4 +94,28 @@ fn an_idle_group_is_not_parked_as_long_as_anybody_is_in_a_group_below_it() {
     drop(below);
     above.end();
     beside.end();
+}
+
+#[test]
+fn a_program_started_anew_in_a_parked_group_is_not_parked_and_is_later_like_any() {
+    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    let _guard = Guard::new();
+    let mut idler = Idler::start("anew");
+    idler.touch.ask("rest");
+    let rules = tempfile::tempdir().expect("a directory");
+    let live = guard_that_parks(&[&idler], &rules);
+    let name = idler.name();
+    let is_parked = |status: &Value| of(status, &name)["is_parked"] == true;
+    wait_for(&live, "the group to be parked", is_parked);
+    let mut anew = Touch::start(["--size", "64M"]);
+    idler.group.take(anew.pid);
+    anew.ask("writerange 0 16384");
+    idler.touch = anew;
+    wait_for(&live, "the note of the first to be nobody's", |status| {
+        of(status, &name)["is_parked"] == false
+    });
+    wait_for(&live, "the group to be parked again", is_parked);
+    assert!(rss_bytes(idler.touch.pid) < 8 * MIB);
+    end(live);
+    idler.end();
 }

@@ -392,6 +392,20 @@ fn a_program_that_works_again_by_itself_is_read_back_within_moments() {
 }
 
 #[test]
+fn the_watch_over_a_program_ends_with_it() {
+    needs!("cap_bpf", "zram", "process_madvise");
+    let _guard = Guard::new();
+    let devices = swap_devices();
+    let touch = idler();
+    let pid = touch.pid.to_string();
+    let mut live = Live::start(&park(&["--pid", &pid, "--watch"]));
+    live.json();
+    drop(touch);
+    assert_eq!(live.end().code(), Some(0), "{}", live.stderr());
+    assert_eq!(swap_devices(), devices, "its swap goes, too");
+}
+
+#[test]
 fn nobody_parks_the_ground_that_strata_stands_on() {
     needs!("cap_bpf");
     let _guard = Guard::new();

@@ -56,7 +56,7 @@ pub(crate) struct ParkArgs {
 
     /// Where anonymous memory goes: existing, zram:SIZE, zram:SIZE,ALGORITHM, file:PATH:SIZE, zswap:PATH:SIZE
     ///
-    /// What is made stays as long as something is parked; the strata wake that wakes the last one takes it down.
+    /// What is made stays as long as something is parked; it goes with the last one, whoever wakes that.
     #[arg(long, value_name = "SWAP", value_parser = swap_arg, allow_hyphen_values = true, default_value = "existing")]
     swap: SwapSpec,
 

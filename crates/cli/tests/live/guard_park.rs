@@ -1,7 +1,10 @@
 //! Groups that `strata guard` parks because they did nothing for long.
 
-use crate::guard::{Idler, MIB, bytes, end, of, wait_for};
+use crate::guard::{Idler, MIB, bytes, end, guard, of, wait_for};
+use crate::park::{assert_whole, idler, parked};
 use crate::support;
+
+use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -9,7 +12,7 @@ use serde_json::Value;
 use support::leaks::{Guard, run_dir};
 use support::live::{Live, rss_bytes, wait_until};
 use support::programs::Touch;
-use support::strata::Strata;
+use support::strata::{Strata, patience};
 
 /// A guard that parks the groups of these programs as soon as they are idle for five seconds, and takes nothing else of them.
 fn guard_that_parks(idlers: &[&Idler], rules: &tempfile::TempDir) -> Live {
@@ -118,4 +121,31 @@ fn a_program_started_anew_in_a_parked_group_is_not_parked_and_is_later_like_any(
     assert!(rss_bytes(idler.touch.pid) < 8 * MIB);
     end(live);
     idler.end();
+}
+
+#[test]
+fn the_swap_of_park_goes_when_a_guard_wakes_the_last_one_or_finds_that_it_has_ended() {
+    needs!("cap_bpf", "zram", "process_madvise");
+    let _guard = Guard::new();
+    let live = Live::start(&guard(&["--promise", "100%/min"]));
+    live.json();
+    let swap = run_dir().join("park");
+    for works in [true, false] {
+        let mut touch = idler();
+        parked(&["--pid", &touch.pid.to_string()]);
+        assert!(swap.exists());
+        if works {
+            // It is listed every two seconds.
+            std::thread::sleep(Duration::from_secs(4) * patience());
+            touch.ask("readrange 4096 1024");
+            live.wait_for_stderr("works again");
+            wait_until("the swap to go", || !swap.exists());
+            assert_whole(&mut touch);
+        } else {
+            drop(touch);
+            wait_until("the swap to go", || !swap.exists());
+        }
+    }
+    assert!(!run_dir().join("parked").exists());
+    end(live);
 }

@@ -15,8 +15,7 @@
 
 use super::away::{ParkConfig, Parked, park};
 use super::candidate::Candidate;
-use super::note;
-use super::wake::{WakeError, Woken};
+use super::wake::{WakeError, Woken, tidy};
 use super::watch::Watch;
 use crate::news::News;
 use crate::observe::Subject;
@@ -163,16 +162,19 @@ fn work(jobs: &Receiver<Vec<Candidate>>, done: &Sender<Done>, access: AccessChoi
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
+        let mut is_any_over = false;
         for woken in watch.look() {
             tell(Done::Told(told(woken)));
             listed = None;
+            is_any_over = true;
         }
         if listed.is_none_or(|at| at.elapsed() >= LISTING) {
             listed = Some(Instant::now());
-            if watch.refresh() {
-                note::sweep();
-            }
+            is_any_over |= watch.refresh();
             tell(Done::All(watch.groups().cloned().collect()));
+        }
+        if is_any_over {
+            tidied().map(Done::Told).into_iter().for_each(tell);
         }
     }
 }
@@ -185,6 +187,17 @@ fn told(woken: Result<Woken, WakeError>) -> News {
             Bytes(woken.read_back_bytes + woken.asked_bytes)
         )),
         Err(error) => News::Warning(error.to_string()),
+    }
+}
+
+/// Takes down the swap of `strata park` where that was the last one.
+fn tidied() -> Option<News> {
+    match tidy() {
+        Ok(path) => path.map(|path| {
+            let path = path.display();
+            News::Note(format!("nothing is parked: the swap {path} is taken down"))
+        }),
+        Err(error) => Some(News::Warning(error.to_string())),
     }
 }
 

@@ -37,6 +37,7 @@ use crate::cli::{
 };
 use crate::cmd::report_file;
 use crate::cmd::run::{size_arg, swap_arg};
+use crate::cmd::wake;
 use crate::failure::UsageError;
 use crate::print;
 use aside::{Read, Rereading, Stdout};
@@ -388,6 +389,7 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
         if args.release {
             wake_parked(&managed);
         }
+        wake::tidy();
     }
     history.end(&status);
     attended?;

@@ -56,7 +56,7 @@ pub(crate) struct ParkArgs {
 
     /// Where anonymous memory goes: existing, zram:SIZE[,ALGORITHM] (SIZE may be 25% of memory), file:PATH:SIZE, zswap:PATH:SIZE
     ///
-    /// What is made stays as long as something is parked; the strata wake that wakes the last one takes it down.
+    /// What is made stays as long as something is parked; it goes with the last one, whoever wakes that.
     #[arg(long, value_name = "SWAP", value_parser = swap_arg, allow_hyphen_values = true, default_value = "existing")]
     swap: SwapSpec,
 
@@ -134,8 +134,10 @@ fn watch(id: &str, format: Format, interrupt: &Interrupt) -> anyhow::Result<()> 
         thread::sleep(Watch::INTERVAL);
         for woken in watch.look() {
             wake::tell(&woken?, format)?;
-            wake::tidy();
         }
+    }
+    if watch.is_over() {
+        wake::tidy();
     }
     Ok(())
 }

@@ -13,29 +13,41 @@ use support::leaks::Guard;
 use support::live::{Live, memory_mount, wait_until};
 use support::strata::Strata;
 
-/// A group of the v1 freezer that holds one process; gone at the end.
-struct FreezerGroup(PathBuf);
+/// A group of the v1 freezer that holds certain processes; gone at the end.
+pub(crate) struct FreezerGroup(PathBuf);
 
 impl FreezerGroup {
-    fn take(name: &str, pid: i32) -> Option<FreezerGroup> {
+    pub(crate) fn take(name: &str, pid: i32) -> Option<FreezerGroup> {
         let directory = format!("strata-test-{name}-{}", std::process::id());
         let path = PathBuf::from("/sys/fs/cgroup/freezer").join(directory);
         std::fs::create_dir(&path).ok()?;
         let group = FreezerGroup(path);
-        std::fs::write(group.0.join("cgroup.procs"), pid.to_string()).ok()?;
+        group.take_too(pid).ok()?;
         Some(group)
     }
 
-    /// Removes it once its process has ended.
-    fn end(self) {
+    /// Has this process in it, too.
+    pub(crate) fn take_too(&self, pid: i32) -> std::io::Result<()> {
+        std::fs::write(self.0.join("cgroup.procs"), pid.to_string())
+    }
+
+    /// Removes it once its processes have ended.
+    pub(crate) fn end(self) {
         wait_until("the process to leave", || {
             std::fs::remove_dir(&self.0).is_ok()
         });
     }
 }
 
+impl Drop for FreezerGroup {
+    fn drop(&mut self) {
+        // What a test that fails has left stopped could not even be ended.
+        let _ = std::fs::write(self.0.join("freezer.state"), "THAWED");
+    }
+}
+
 /// Whether the file says that the processes of a group are stopped.
-fn is_frozen(group: &Path, freezer: Option<&FreezerGroup>) -> bool {
+pub(crate) fn is_frozen(group: &Path, freezer: Option<&FreezerGroup>) -> bool {
     match freezer {
         Some(FreezerGroup(path)) => {
             let state = std::fs::read_to_string(path.join("freezer.state"));

@@ -5,11 +5,12 @@ use crate::support;
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::guard_halt::{FreezerGroup, is_frozen};
 use support::json::number;
 use support::leaks::{Guard, run_dir};
 use support::live::{
-    Live, TestGroup, children, disk_directory, proc_bytes, rss_bytes, send, state, stop,
-    swap_devices, wait_until,
+    Live, TestGroup, children, disk_directory, memory_mount, proc_bytes, rss_bytes, send, state,
+    stop, swap_devices, wait_until,
 };
 use support::programs::Touch;
 use support::strata::{Finished, Strata};
@@ -195,6 +196,76 @@ fn a_program_parked_with_freeze_is_stopped_until_it_is_woken() {
     assert_whole(&mut touch);
 }
 
+/// A group of the v1 freezer that holds a process; on v2 each group has a freezer of its own.
+fn freezer_group(name: &str, pid: i32) -> Option<FreezerGroup> {
+    let is_v1 = memory_mount().is_some_and(|(_, is_v1)| is_v1);
+    is_v1.then(|| FreezerGroup::take(name, pid)).flatten()
+}
+
+#[test]
+fn a_tree_in_two_groups_is_stopped_whole_though_a_freezer_holds_a_part_of_it() {
+    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    let _guard = Guard::new();
+    let (one, other) = (TestGroup::new("park-one"), TestGroup::new("park-other"));
+    let mut touch = idler();
+    touch.ask("fork 1");
+    let child = children(touch.pid)[0];
+    one.take(touch.pid);
+    other.take(child);
+    let freezer = freezer_group("park-one", touch.pid);
+    let pid = touch.pid.to_string();
+    let told = parked(&["--tree", &pid, "--freeze"]);
+    assert_eq!(told["halted"]["by"], "signal", "{told}");
+    assert!(
+        told["notes"][0]
+            .as_str()
+            .is_some_and(|note| note.contains("SIGSTOP")),
+        "{told}"
+    );
+    assert_eq!([state(touch.pid), state(child)], ['T', 'T']);
+    woken(&[&pid]);
+    wait_until("both to go on", || {
+        state(touch.pid) != 'T' && state(child) != 'T'
+    });
+    touch.ask("reap");
+    assert_whole(&mut touch);
+    drop(touch);
+    freezer.into_iter().for_each(FreezerGroup::end);
+}
+
+#[test]
+fn a_group_is_stopped_by_its_freezer_with_all_groups_below_it() {
+    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    let _guard = Guard::new();
+    let group = TestGroup::new("park-frozen");
+    let (one, other) = (group.below("one"), group.below("other"));
+    let mut touch = idler();
+    touch.ask("fork 1");
+    let child = children(touch.pid)[0];
+    one.take(touch.pid);
+    other.take(child);
+    let freezer = freezer_group("park-frozen", touch.pid);
+    if let Some(freezer) = &freezer {
+        freezer.take_too(child).expect("moved");
+    } else if memory_mount().is_some_and(|(_, is_v1)| is_v1) {
+        skip!("there is no freezer");
+    }
+    let pid = touch.pid.to_string();
+    let path = group.path.to_str().expect("text");
+    // The tree is all of the group, too.
+    for target in [["--cgroup", path], ["--tree", &pid]] {
+        let told = parked(&[target[0], target[1], "--freeze"]);
+        assert_eq!(told["halted"]["by"], "freezer", "{told}");
+        assert!(is_frozen(&group.path, freezer.as_ref()));
+        woken(&["--all"]);
+        assert!(!is_frozen(&group.path, freezer.as_ref()));
+    }
+    touch.ask("reap");
+    assert_whole(&mut touch);
+    drop(touch);
+    freezer.into_iter().for_each(FreezerGroup::end);
+}
+
 #[test]
 fn a_program_that_somebody_else_has_stopped_stays_stopped() {
     needs!("cap_bpf", "zram", "process_madvise");
@@ -318,6 +389,20 @@ fn a_program_that_works_again_by_itself_is_read_back_within_moments() {
     assert_eq!(live.end().code(), Some(0), "{}", live.stderr());
     assert!(list().is_empty());
     assert_whole(&mut touch);
+}
+
+#[test]
+fn the_watch_over_a_program_ends_with_it() {
+    needs!("cap_bpf", "zram", "process_madvise");
+    let _guard = Guard::new();
+    let devices = swap_devices();
+    let touch = idler();
+    let pid = touch.pid.to_string();
+    let mut live = Live::start(&park(&["--pid", &pid, "--watch"]));
+    live.json();
+    drop(touch);
+    assert_eq!(live.end().code(), Some(0), "{}", live.stderr());
+    assert_eq!(swap_devices(), devices, "its swap goes, too");
 }
 
 #[test]

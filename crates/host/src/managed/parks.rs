@@ -7,14 +7,16 @@ use crate::observe::Observer;
 use crate::park::Candidate;
 
 impl Managed {
-    /// Groups that were idle for as long as their rules say, as of the last walk.
+    /// Groups that were idle for as long as their rules say, as of the last walk. One with processes in groups below it is
+    /// none: what these do was not looked at, and they would be parked with it.
     pub fn to_park(&self) -> Vec<Candidate> {
         let idle = self.groups.values().filter(|group| group.is_to_be_parked());
         let candidate = |group: &super::group::Group| {
-            Some(Candidate {
+            let pids = group.reader().own_processes().ok()?;
+            (group.reader().processes().ok()? == pids).then_some(Candidate {
                 name: group.name().to_owned(),
                 path: group.reader().path().to_owned(),
-                pids: group.reader().own_processes().ok()?,
+                pids,
                 keep: group.rule().park_keep,
                 lately: group.rule().park_after?,
             })

@@ -130,7 +130,7 @@ pub fn park(config: &ParkConfig) -> Result<Parked, ParkError> {
         return Err(ParkError::Vital("process 1".to_owned()));
     }
     let mut target = Target::look(config)?;
-    let (id, name) = target.named(&config.subject);
+    let (id, name) = target.named();
     target.check(&name)?;
     let started = Instant::now();
     let before = Usage::of(&target.processes());
@@ -215,6 +215,7 @@ impl Usage {
 
 /// Whose memory it is, and how old.
 struct Target {
+    subject: Subject,
     observer: Observer,
     pages: AgedPages,
     look: Duration,
@@ -226,6 +227,7 @@ impl Target {
     /// Walks twice: the first tells what was accessed at any time, the second what is in use.
     fn look(config: &ParkConfig) -> Result<Target, ParkError> {
         let mut target = Target {
+            subject: config.subject.clone(),
             observer: Observer::open(&config.subject, config.access)?,
             pages: AgedPages::new(),
             look: config.look,
@@ -243,13 +245,13 @@ impl Target {
             .collect()
     }
 
-    fn named(&self, subject: &Subject) -> (String, String) {
+    fn named(&self) -> (String, String) {
         let comm = |pid: i32| {
             let mut processes = self.observer.processes();
             let found = processes.find(|(_, process)| process.pid() == pid);
             found.map_or_else(String::new, |(_, process)| process.comm().to_owned())
         };
-        match subject {
+        match &self.subject {
             Subject::Process(pid) | Subject::Tree(pid) => (pid.to_string(), comm(*pid)),
             Subject::Processes(pids) => {
                 let first = pids.first().copied().unwrap_or_default();
@@ -282,17 +284,32 @@ impl Target {
         }
     }
 
-    /// The group that holds these processes and no others.
+    /// The group that holds, with those below it, all of these processes and no others. A group that is parked is that itself.
     fn group(&self) -> Option<GroupReader> {
-        let ours: BTreeSet<i32> = self
-            .observer
-            .processes()
-            .map(|(_, one)| one.pid())
-            .collect();
-        let group = GroupReader::of_process(*ours.first()?).ok()??;
-        let is_ours = |pid: &i32| ours.contains(pid) || Process::open(*pid).is_err();
-        let all = group.processes().ok()?;
-        (group.name() != "/" && all.iter().all(is_ours)).then_some(group)
+        let group = match &self.subject {
+            Subject::Cgroup(path) => GroupReader::open(path).ok()?,
+            _ => self.nearest_group()?,
+        };
+        (group.name() != "/").then_some(group)
+    }
+
+    fn nearest_group(&self) -> Option<GroupReader> {
+        let living = self.observer.processes().filter(|(_, one)| one.is_alive());
+        let ours: BTreeSet<i32> = living.map(|(_, one)| one.pid()).collect();
+        // 0 is a process that can't be named.
+        let is_ours = |pid: &i32| ours.contains(pid) || *pid > 0 && Process::open(*pid).is_err();
+        let first = GroupReader::of_process(*ours.first()?).ok()??;
+        let above = first.path().ancestors();
+        for group in above.map_while(|path| GroupReader::open(path).ok()) {
+            let all = group.processes().ok()?;
+            if !all.iter().all(is_ours) {
+                return None;
+            }
+            if ours.iter().all(|pid| all.binary_search(pid).is_ok()) {
+                return Some(group);
+            }
+        }
+        None
     }
 
     fn stop(&mut self, halt: &mut Halt) -> Result<(), StopError> {

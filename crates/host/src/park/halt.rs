@@ -65,7 +65,7 @@ impl Halt {
         })
     }
 
-    /// Stops these processes; `group` holds just them, where there is such a group.
+    /// Stops these processes; `group` holds all of them and nobody else, where there is such a group.
     pub(super) fn stop(
         &mut self,
         processes: &[Arc<Process>],

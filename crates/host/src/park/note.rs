@@ -245,16 +245,12 @@ pub fn find(pid: i32) -> Option<Note> {
 /// Removes notes that say nothing any more. Returns whether any other is left.
 pub(super) fn sweep() -> bool {
     let mut is_left = false;
+    let is_over = |id: &str| matches!(Note::load(id), Ok(None));
     for id in ids() {
-        // Somebody who is about it writes it anew.
-        let Ok(_lock) = lock(&id) else {
-            is_left = true;
-            continue;
-        };
-        match Note::load(&id) {
-            Ok(None) => is_left |= Note::remove(&id).is_err(),
-            Ok(Some(_)) | Err(_) => is_left = true,
-        }
+        // Who is at it may write it anew until the lock is had.
+        let lock = is_over(&id).then(|| lock(&id)).and_then(Result::ok);
+        let is_removed = lock.is_some() && is_over(&id) && Note::remove(&id).is_ok();
+        is_left |= !is_removed;
     }
     is_left
 }

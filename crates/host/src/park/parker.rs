@@ -15,7 +15,7 @@
 
 use super::away::{ParkConfig, Parked, park};
 use super::candidate::Candidate;
-use super::wake::Woken;
+use super::wake::{WakeError, Woken, tidy};
 use super::watch::Watch;
 use crate::news::News;
 use crate::observe::Subject;
@@ -40,7 +40,7 @@ const END_WAIT_MAX: Duration = Duration::from_secs(2);
 enum Done {
     /// A group, or why not; `None`: somebody is at each of those that were asked for.
     Parked(Option<(String, Result<Box<Parked>, String>)>),
-    Woken(Result<Box<Woken>, String>),
+    Told(News),
     /// All groups that are parked.
     All(BTreeSet<String>),
 }
@@ -105,12 +105,7 @@ impl Parker {
                         self.parked_one(group, outcome);
                     }
                 }
-                Done::Woken(Ok(woken)) => self.news.push(News::Note(format!(
-                    "{} works again: {} read back",
-                    woken.name,
-                    Bytes(woken.read_back_bytes + woken.asked_bytes)
-                ))),
-                Done::Woken(Err(why)) => self.news.push(News::Warning(why)),
+                Done::Told(news) => self.news.push(news),
             }
         }
     }
@@ -167,19 +162,42 @@ fn work(jobs: &Receiver<Vec<Candidate>>, done: &Sender<Done>, access: AccessChoi
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
+        let mut is_any_over = false;
         for woken in watch.look() {
-            tell(Done::Woken(
-                woken.map(Box::new).map_err(|why| why.to_string()),
-            ));
+            tell(Done::Told(told(woken)));
             listed = None;
+            is_any_over = true;
         }
         if listed.is_none_or(|at| at.elapsed() >= LISTING) {
-            let is_asked_for = listed.is_none();
             listed = Some(Instant::now());
-            if watch.refresh() || is_asked_for {
-                tell(Done::All(watch.groups().cloned().collect()));
-            }
+            is_any_over |= watch.refresh();
+            tell(Done::All(watch.groups().cloned().collect()));
         }
+        if is_any_over {
+            tidied().map(Done::Told).into_iter().for_each(tell);
+        }
+    }
+}
+
+fn told(woken: Result<Woken, WakeError>) -> News {
+    match woken {
+        Ok(woken) => News::Note(format!(
+            "{} works again: {} read back",
+            woken.name,
+            Bytes(woken.read_back_bytes + woken.asked_bytes)
+        )),
+        Err(error) => News::Warning(error.to_string()),
+    }
+}
+
+/// Takes down the swap of `strata park` where that was the last one.
+fn tidied() -> Option<News> {
+    match tidy() {
+        Ok(path) => path.map(|path| {
+            let path = path.display();
+            News::Note(format!("nothing is parked: the swap {path} is taken down"))
+        }),
+        Err(error) => Some(News::Warning(error.to_string())),
     }
 }
 

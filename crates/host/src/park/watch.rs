@@ -41,20 +41,25 @@ impl Watch {
         }
     }
 
-    /// Looks after all that is parked now. Returns whether that has changed.
+    /// Looks after all that is parked now. Returns whether there are notes of programs that have all ended.
     pub(super) fn refresh(&mut self) -> bool {
         let ids = note::ids();
-        let nr_before = self.watched.len();
-        self.watched.retain(|watched| ids.contains(&watched.id));
+        self.watched
+            .retain(|watched| ids.contains(&watched.id) && watched.count().is_some());
         let is_new = |id: &&String| self.watched.iter().all(|watched| watched.id != **id);
-        let new: Vec<String> = ids.iter().filter(is_new).cloned().collect();
-        // One that says nothing any more, or is just being written, is looked at again.
-        let notes = new.iter().filter_map(|id| Note::load(id).ok().flatten());
-        let parked = notes.filter(|note| note.resident_after_bytes.is_some());
-        let new: Vec<Watched> = parked.map(|note| Watched::new(&note)).collect();
-        let has_changed = self.watched.len() != nr_before || !new.is_empty();
-        self.watched.extend(new);
-        has_changed
+        let new: Vec<&String> = ids.iter().filter(is_new).collect();
+        let mut is_any_over = false;
+        for id in new {
+            match Note::load(id) {
+                Ok(None) => is_any_over = true,
+                Ok(Some(note)) if note.resident_after_bytes.is_some() => {
+                    self.watched.push(Watched::new(&note));
+                }
+                // One that is just being parked, or can't be read, is looked at again.
+                Ok(Some(_)) | Err(_) => {}
+            }
+        }
+        is_any_over
     }
 
     /// Groups that are parked.
@@ -67,11 +72,14 @@ impl Watch {
         self.watched.is_empty()
     }
 
-    /// To be called every [`Watch::INTERVAL`]: what works again by itself is read back, and looked after no more.
+    /// To be called every [`Watch::INTERVAL`]: what works again by itself is read back. It is looked after no more, nor is what
+    /// has ended.
     pub fn look(&mut self) -> Vec<Result<Woken, WakeError>> {
         let mut woken = Vec::new();
         self.watched.retain_mut(|watched| {
-            let now = watched.count();
+            let Some(now) = watched.count() else {
+                return false;
+            };
             let before = std::mem::replace(&mut watched.nr_faults, now);
             if now.saturating_sub(before) < NR_FAULTS_WORK {
                 return note::is_there(&watched.id);
@@ -91,17 +99,18 @@ impl Watched {
             processes: note.processes.iter().map(|noted| noted.mark).collect(),
             nr_faults: 0,
         };
-        watched.nr_faults = watched.count();
+        watched.nr_faults = watched.count().unwrap_or(0);
         watched
     }
 
-    /// Major faults of all that run.
-    fn count(&self) -> u64 {
+    /// Major faults of all that run; `None`: all have ended.
+    fn count(&self) -> Option<u64> {
         let stats = self.processes.iter().filter_map(|mark| {
             let stat = read_stat(mark.pid).ok()?;
-            (stat.start_ticks == mark.start_ticks).then_some(stat)
+            let runs = stat.start_ticks == mark.start_ticks && stat.state != 'Z';
+            runs.then_some(stat)
         });
-        stats.map(|stat| stat.nr_major_faults).sum()
+        stats.map(|stat| stat.nr_major_faults).reduce(|a, b| a + b)
     }
 }
 

@@ -20,7 +20,7 @@ const MINORS: u64 = 256;
 pub enum Attended {
     /// It is in front at a terminal where something was typed lately.
     Terminal,
-    /// It plays or records sound.
+    /// It plays or records sound on a device that it has opened itself. Under a sound server that is the server.
     Sound,
     /// Something was sent to it that it has not read yet.
     Unread,

@@ -37,7 +37,6 @@ use crate::cost::CostModel;
 use crate::memory::{MemorySize, PAGE_BYTES};
 use crate::order::IntervalOrder;
 use crate::outcome::Outcome;
-use crate::plot;
 use crate::ratio::Ratio;
 use crate::runs::{Jobs, Run, RunsError};
 use crate::simulate::{Progress, Setup};
@@ -287,11 +286,6 @@ impl Plan {
         let mut text = serde_json::to_string_pretty(self)?;
         text.push('\n');
         Ok(text)
-    }
-
-    /// The slowdown over memory with its span, as SVG.
-    pub fn plot(&self) -> String {
-        plot::plan(self)
     }
 }
 

@@ -66,8 +66,8 @@ EXAMPLES
       strata record --pid 4242 --for 1m -o run.strata
       strata plan run.strata
 
-  With a slowdown of no more than 1 %, and the curve as a picture:
-      strata plan run.strata --slowdown 1% --plot run.svg
+  With a slowdown of no more than 1 %, and a page with the curve:
+      strata plan run.strata --slowdown 1% --html run.html
 
   Two budgets in particular, as the kernel's limit alone would hold them:
       strata plan run.strata --memory 512MiB,60% --policy two-list --held 100%
@@ -139,10 +139,6 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_enum, default_value = "table")]
     format: PlanFormat,
 
-    /// Draw the slowdown over memory, with its span, as SVG
-    #[arg(long, value_name = "FILE")]
-    plot: Option<PathBuf>,
-
     /// Make a page of the recording and the answer, as strata html does
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -163,7 +159,6 @@ enum PlanFormat {
 /// Replays and answers.
 pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
     let name = &args.recording;
-    let place = args.plot.clone().map(ReportFile::try_place).transpose()?;
     let page = args.html.clone().map(ReportFile::try_place).transpose()?;
     let mut source = args.source.open(name)?;
     let workload = Workload::read_within(name, source.reader.as_mut(), source.bound.0)?;
@@ -208,9 +203,6 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
     match args.format {
         PlanFormat::Table => print::data(table(&answer, &paste))?,
         PlanFormat::Json => print::data(answer.json()?)?,
-    }
-    if let Some(place) = place {
-        place.write_text(&answer.plot())?;
     }
     if let Some(page) = page {
         page.write_text(&html::of_plan(&args.source, name, &answer)?)?;

@@ -342,7 +342,7 @@ fn a_watch_that_makes_no_sense_is_refused_with_the_reason() {
         ("--interval", "2s", "longer than the window 1000ms"),
         ("--access", "ptrace", "auto, bpf, smaps"),
         ("--format", "xml", "text, json"),
-        ("--plot", "/nowhere/at/all.svg", "No such file"),
+        ("--html", "/nowhere/at/all.html", "No such file"),
     ] {
         // A pid nobody has: the options come first.
         let said = refused(&["wss", "--pid", "4194305", option, value]);

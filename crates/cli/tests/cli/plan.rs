@@ -148,19 +148,6 @@ fn what_is_in_a_recording_is_told_mapping_by_mapping() {
 }
 
 #[test]
-fn a_plan_is_drawn_with_what_it_needs() {
-    let folder = tempfile::tempdir().expect("temporary folder");
-    let picture = folder.path().join("plan.svg");
-    let shown = picture.display().to_string();
-    strata(&["plan", "sort.strata", "--plot", &shown]).expect_success();
-    let svg = fs::read_to_string(&picture).expect("a picture");
-    assert!(
-        svg.starts_with("<svg ") && svg.contains("asked for: 3 %"),
-        "{svg}"
-    );
-}
-
-#[test]
 fn a_recording_torn_by_a_crash_is_planned_with_if_that_is_asked_for() {
     let folder = tempfile::tempdir().expect("temporary folder");
     let torn = folder.path().join("torn.strata");

@@ -1,4 +1,4 @@
-//! Plots as SVG: miss ratios over memory, generations over time, slowdown over memory, bars of anything.
+//! Plots as SVG: miss ratios over memory, generations over time, bars of anything.
 //!
 //! All arithmetic is on integers, so a plot has the same bytes on any machine, and nothing is asked
 //! of the system (no fonts, no libraries): the viewer chooses a sans-serif font.
@@ -8,11 +8,9 @@
 mod bars;
 mod curves;
 mod generations;
-mod plan;
 mod svg;
 
 pub use self::bars::{Bars, stacked_bars};
-pub(crate) use self::plan::plan;
 use self::svg::{Frame, Svg};
 use crate::report::Record;
 

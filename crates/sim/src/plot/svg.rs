@@ -174,23 +174,11 @@ impl Frame {
         names: [&str; 2],
         y_label: impl Fn(u64) -> String,
     ) {
-        self.draw_labelled(svg, title, names, short, y_label);
-    }
-
-    /// Draws title, axes, ticks and their labels; `x_label` and `y_label` word the numbers of the axes.
-    pub(super) fn draw_labelled(
-        &self,
-        svg: &mut Svg,
-        title: &str,
-        names: [&str; 2],
-        x_label: impl Fn(u64) -> String,
-        y_label: impl Fn(u64) -> String,
-    ) {
         self.outline(svg, title, names, y_label);
         for x in ticks(self.x_max) {
             let (at, y) = self.at(x, 0);
             svg.line((at, y), (at, y + 5 * SCALE), "stroke=\"#555555\"");
-            self.x_label(svg, x, &x_label(x));
+            self.x_label(svg, x, &short(x));
         }
     }
 

@@ -37,7 +37,7 @@ pub(super) struct PromiseArgs {
         value_name = "SHARE/min",
         value_parser = promise_arg,
         allow_hyphen_values = true,
-        conflicts_with_all = ["slowdown", "memory", "policy", "pageout_rate", "held", "plot", "html", "jobs"]
+        conflicts_with_all = ["slowdown", "memory", "policy", "pageout_rate", "held", "html", "jobs"]
     )]
     promise: Option<f64>,
 

@@ -1,11 +1,10 @@
 //! `strata wss`: how much memory a running program needs, and what lies idle.
 //!
 //! **Owns** the options, the pace of the walks and where the output goes. **Does not own** the walks
-//! and figures (`strata_host::observe`), nor the text and plot (`text`, `picture`).
+//! and figures (`strata_host::observe`), nor the text (`text`).
 
 mod beside;
 mod nodes;
-mod picture;
 mod text;
 
 use std::path::PathBuf;
@@ -60,8 +59,8 @@ EXAMPLES
   A minute's watch of process 4242:
       strata wss --pid 4242
 
-  A service with all its workers, for ten minutes, with a picture:
-      strata wss --tree 4242 --for 10m --plot wss.svg
+  A service with all its workers, for ten minutes, with a page of pictures:
+      strata wss --tree 4242 --for 10m --html wss.html
 
   A cgroup, for a script (docs/guide/wss.md names the fields):
       strata wss --cgroup /sys/fs/cgroup/system.slice/app.service --window 5s --format json")]
@@ -128,10 +127,6 @@ pub(crate) struct WssArgs {
     /// Say what the way in which accesses are seen does not show
     #[arg(short, long)]
     verbose: bool,
-
-    /// Draw the working sets and the idle memory as SVG
-    #[arg(long, value_name = "FILE")]
-    plot: Option<PathBuf>,
 
     /// Make a page of the figures, as strata html does
     #[arg(long, value_name = "FILE")]
@@ -211,7 +206,6 @@ impl Plan {
 pub(crate) fn run(args: &WssArgs) -> anyhow::Result<ExitCode> {
     let subject = args.target.subject()?;
     let plan = Plan::try_new(&args.window, args.length, args.interval)?;
-    let plot = args.plot.clone().map(ReportFile::try_place).transpose()?;
     let page = args.html.clone().map(ReportFile::try_place).transpose()?;
     let mut observer = Observer::open(&subject, args.access.into())?;
     let source = observer.info();
@@ -249,9 +243,6 @@ pub(crate) fn run(args: &WssArgs) -> anyhow::Result<ExitCode> {
     match args.format {
         Format::Text => print::data(text::report(&report))?,
         Format::Json => print::data(format!("{}\n", serde_json::to_string(&report)?))?,
-    }
-    if let Some(place) = plot {
-        place.write_text(&picture::draw(&report))?;
     }
     if let Some(page) = page {
         page.write_text(&html::of_report(&report.target, &report)?)?;

@@ -34,7 +34,7 @@ pub(super) fn target(subject: &Subject, name_of: impl Fn(i32) -> Option<String>)
 }
 
 /// A time in seconds as people say it: 250 ms, 1.5 s, 90 s, 10 min, 2 h.
-pub(super) fn span(seconds: f64) -> String {
+fn span(seconds: f64) -> String {
     let ms = (seconds * 1000.0).round().max(0.0) as u64;
     match ms {
         0..1000 => format!("{ms} ms"),
@@ -338,7 +338,7 @@ fn share(part: u64, whole: u64) -> String {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
     use strata_host::observe::cache::{CacheWindow, Charge};
     use strata_host::observe::ledger::{IdleReport, WatchCost, WindowReport};
@@ -376,7 +376,7 @@ pub(super) mod tests {
     }
 
     /// A process of 1300 MiB of which 412 MiB are used.
-    pub(in crate::cmd::wss) fn example() -> WorkingSetReport {
+    fn example() -> WorkingSetReport {
         let mapping = |name: &str, class, nr_mappings| MappingReport {
             name: name.to_owned(),
             class,

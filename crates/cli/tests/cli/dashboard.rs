@@ -5,14 +5,13 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
-use strata_host::metrics::{GUARD_METRICS, HOST_METRICS, METRICS};
+use strata_host::metrics::{GUARD_METRICS, METRICS};
 
 /// Names of all metrics.
 fn names() -> impl Iterator<Item = &'static str> {
-    let of_host = HOST_METRICS.iter().map(|metric| metric.name);
     let of_guard = GUARD_METRICS.iter().map(|metric| metric.name);
     let of_run = METRICS.iter().map(|metric| metric.name);
-    of_run.chain(of_host).chain(of_guard)
+    of_run.chain(of_guard)
 }
 
 fn strings<'a>(value: &'a Value, key: &str, found: &mut Vec<&'a str>) {

@@ -31,7 +31,6 @@ mod integrity;
 mod killed;
 mod lru_gen;
 mod metrics;
-mod metrics_host;
 mod named;
 mod near;
 mod page_cache;

@@ -1,12 +1,12 @@
-//! The state of a run or a guard, or the memory of the whole machine, in Prometheus' text format.
+//! The state of a run or a guard in Prometheus' text format.
 //!
-//! Three tables ([`METRICS`], [`GUARD_METRICS`], [`HOST_METRICS`]) say what there is: name, meaning, type, and how the samples
-//! are read off a [`Status`], a guard's status or a [`Snapshot`]. The values exist already, so there is no registry and nothing to keep in step; that is
+//! Two tables ([`METRICS`], [`GUARD_METRICS`]) say what there is: name, meaning, type, and how the samples
+//! are read off a [`Status`] or a guard's status. The values exist already, so there is no registry and nothing to keep in step; that is
 //! why this is a table and not a client library. Names and units follow Prometheus' conventions
 //! (`promtool check metrics` is run over the text in a test): seconds and bytes, counters end in
 //! `_total`.
 //!
-//! **Owns** names, units and text. **Does not own** counting (`run`, `managed`, `observe::overview`), nor how the text is fetched
+//! **Owns** names, units and text. **Does not own** counting (`run`, `managed`), nor how the text is fetched
 //! (`remote`).
 //!
 //! **Invariants**
@@ -14,14 +14,11 @@
 //! - M2: the number of series is bounded whatever the program does, and however many cgroups there are.
 
 mod guard;
-mod host;
 mod table;
 
 use crate::managed;
-use crate::observe::overview::Snapshot;
 use crate::run::Status;
 pub use guard::GUARD_METRICS;
-pub use host::HOST_METRICS;
 use std::fmt::Write;
 pub use table::METRICS;
 
@@ -69,11 +66,6 @@ impl<T> Metric<T> {
 pub fn render(status: &Status) -> String {
     let id = status.id.clone().unwrap_or_default();
     text_of(METRICS, status, Some(("name", id)))
-}
-
-/// The text of all metrics of the machine.
-pub fn render_host(snapshot: &Snapshot) -> String {
-    text_of(HOST_METRICS, snapshot, None)
 }
 
 /// The text of all metrics of a guard.

@@ -1,10 +1,10 @@
 //! `strata top`: how old the memory of processes and cgroups is, on a screen or printed once.
 //!
-//! **Owns** the options, `--once` and `--metrics`. **Does not own** the screen's state (`screen`), its look
+//! **Owns** the options, `--once`. **Does not own** the screen's state (`screen`), its look
 //! (`draw`), the terminal (`live`, `terminal`), or any figure (`strata_host::observe::overview`).
 //!
 //! **Invariants** I1: it looks and never evicts. I2: without a terminal nothing is opened or walked, but for
-//! `--once` and `--metrics`.
+//! `--once`.
 
 mod draw;
 mod live;
@@ -16,22 +16,18 @@ mod text;
 
 use std::ffi::OsString;
 use std::io::{IsTerminal, stdout};
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
 use clap::{Args, ValueEnum};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use strata_host::metrics::render_host;
 use strata_host::observe::Subject;
 use strata_host::observe::overview::{IDLE_AFTER_S, Overview, Scope, Snapshot};
-use strata_host::remote::{MetricsConfig, Served};
 
-use crate::cli::{AccessArg, loopback_arg, parse_duration_ms, parse_percent, parse_pid};
+use crate::cli::{AccessArg, parse_duration_ms, parse_percent, parse_pid};
 use crate::failure::UsageError;
 use crate::interrupt::Interrupt;
 use crate::print;
@@ -39,10 +35,6 @@ use draw::{Charset, Colours, Look};
 use live::Opens;
 use screen::Screen;
 
-/// Time between two looks of the screen.
-const SCREEN_INTERVAL_MS: u64 = 1000;
-/// Time between two looks where scrapes are answered: scrapes are further apart.
-const METRICS_INTERVAL_MS: u64 = 5000;
 /// How long everybody is watched before something is printed once.
 const ONCE_WATCH_MS: u64 = 2000;
 /// Walks closer together than this would never rest.
@@ -82,16 +74,16 @@ pub(crate) struct TopArgs {
 
     /// Time between two looks, for example 500ms or 2s
     ///
-    /// DURATION is a number with a unit ms, s or m, from 100ms to 1m. The keys + and - change it. The default is 1s, with
-    /// --metrics and --metrics-textfile 5s.
+    /// DURATION is a number with a unit ms, s or m, from 100ms to 1m. The keys + and - change it.
     #[arg(
         short,
         long,
         value_name = "DURATION",
+        default_value = "1s",
         value_parser = interval_arg,
         allow_hyphen_values = true
     )]
-    interval: Option<u64>,
+    interval: u64,
 
     /// Without a target: walk everybody for at most this share of a processor; 0% walks nobody
     #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = cpu_arg, allow_hyphen_values = true, conflicts_with_all = ["pid", "tree", "cgroup"])]
@@ -124,19 +116,6 @@ pub(crate) struct TopArgs {
     )]
     format: OnceFormat,
 
-    /// Show no screen; answer Prometheus scrapes on this loopback address, for example 127.0.0.1:9465
-    ///
-    /// The metrics are memory of the machine and of every cgroup by kind, and page cache by when it was read.
-    /// docs/reference/metrics.md lists them. Port 0 takes any free port and says which. Ctrl-C ends it.
-    #[arg(long, value_name = "ADDRESS:PORT", value_parser = loopback_arg, allow_hyphen_values = true, conflicts_with = "once")]
-    metrics: Option<SocketAddr>,
-
-    /// Show no screen; write the same metrics to this file every 15 s, for node_exporter's textfile collector
-    ///
-    /// The file is replaced as a whole, and removed at the end. Its name has to end in .prom for the collector to read it.
-    #[arg(long, value_name = "FILE", conflicts_with = "once")]
-    metrics_textfile: Option<PathBuf>,
-
     /// How accesses are seen
     #[arg(long, value_enum, value_name = "SOURCE", default_value = "auto")]
     access: AccessArg,
@@ -159,12 +138,7 @@ enum OnceFormat {
 
 /// Shows the screen until the user leaves it, or prints once.
 pub(crate) fn run(args: &TopArgs) -> anyhow::Result<ExitCode> {
-    let metrics = MetricsConfig {
-        address: args.metrics,
-        textfile: args.metrics_textfile.clone(),
-    };
-    let wants_metrics = metrics != MetricsConfig::default();
-    if !args.once && !wants_metrics {
+    if !args.once {
         refuse_no_terminal()?;
     }
     let subjects: Vec<Subject> = std::iter::empty()
@@ -182,7 +156,7 @@ pub(crate) fn run(args: &TopArgs) -> anyhow::Result<ExitCode> {
     };
     let is_of_all = matches!(scope, Scope::AllGroups);
     let mut overview = Overview::open(&scope, args.access.into())?;
-    if is_of_all && !wants_metrics && args.cpu > 0.0 {
+    if is_of_all && args.cpu > 0.0 {
         // What is printed once is to be complete; it ends soon.
         let share = if args.once { 1.0 } else { args.cpu };
         if let Err(error) = overview.watch_everybody(share) {
@@ -192,59 +166,17 @@ pub(crate) fn run(args: &TopArgs) -> anyhow::Result<ExitCode> {
     if args.once {
         return once(overview, args, opens);
     }
-    if wants_metrics {
-        return serve(overview, &metrics, args.interval());
-    }
     let look = Look::new(
         charset(|name| std::env::var_os(name)),
         colours(args.no_color),
     );
-    live::run(overview, args.interval(), look, opens)
+    live::run(overview, args.interval, look, opens)
 }
 
 impl TopArgs {
     fn names_nobody(&self) -> bool {
         self.pid.is_empty() && self.tree.is_empty() && self.cgroup.is_empty()
     }
-
-    /// Time between two looks, milliseconds.
-    fn interval(&self) -> u64 {
-        let is_screen = self.metrics.is_none() && self.metrics_textfile.is_none();
-        self.interval.unwrap_or(if is_screen {
-            SCREEN_INTERVAL_MS
-        } else {
-            METRICS_INTERVAL_MS
-        })
-    }
-}
-
-/// Answers scrapes until somebody wants an end.
-fn serve(
-    mut overview: Overview,
-    config: &MetricsConfig,
-    interval_ms: u64,
-) -> anyhow::Result<ExitCode> {
-    let mut served =
-        Served::open(config).context("metrics can't be answered; choose another port (0: any)")?;
-    if let Some(address) = served.address() {
-        print::note(&format!("metrics at http://{address}/metrics"));
-    }
-    let interrupt = Interrupt::install()?;
-    let interval = Duration::from_millis(interval_ms);
-    while !interrupt.has_come() && !overview.is_over() {
-        let due = Instant::now() + interval;
-        let snapshot = overview.look();
-        for trouble in &snapshot.troubles {
-            print::warning(trouble);
-        }
-        while Instant::now() < due && !interrupt.has_come() {
-            let left = due.saturating_duration_since(Instant::now());
-            for trouble in served.answer(&|| render_host(&snapshot), left.min(NAP)) {
-                print::warning(&trouble);
-            }
-        }
-    }
-    Ok(ExitCode::SUCCESS)
 }
 
 fn once(mut overview: Overview, args: &TopArgs, opens: Opens) -> anyhow::Result<ExitCode> {
@@ -253,15 +185,15 @@ fn once(mut overview: Overview, args: &TopArgs, opens: Opens) -> anyhow::Result<
         print::note(&format!("what can't be seen: {blind_spot}"));
     }
     let interrupt = Interrupt::install()?;
-    let interval = Duration::from_millis(args.interval());
+    let interval = Duration::from_millis(args.interval);
     let default_ms = match (args.names_nobody(), args.cpu > 0.0) {
-        (true, true) => ONCE_WATCH_MS.max(args.interval()),
-        _ => args.interval(),
+        (true, true) => ONCE_WATCH_MS.max(args.interval),
+        _ => args.interval,
     };
     let watch = Duration::from_millis(args.watch_ms.unwrap_or(default_ms));
     overview.set_idle_after(watch.min(Duration::from_secs(IDLE_AFTER_S)));
     let until = Instant::now() + watch;
-    let mut screen = Screen::new(args.interval());
+    let mut screen = Screen::new(args.interval);
     let mut due = Instant::now();
     loop {
         screen.accept(overview.look());

@@ -1,6 +1,6 @@
 //! `strata lru-gen`: the generations of a live process or group, in the kernel's text.
 //!
-//! **Owns** where they are read (walks of our own, the kernel, a running `strata run`), the pace, and the
+//! **Owns** where they are read (walks of our own, a running `strata run`), the pace, and the
 //! two forms of the output. **Does not own** the walks or the kernel's text format.
 
 use std::path::PathBuf;
@@ -8,15 +8,15 @@ use std::process::ExitCode;
 use std::thread::sleep;
 use std::time::Duration;
 
-use clap::{ArgGroup, Args, ValueEnum};
+use clap::{ArgGroup, Args};
 use serde_json::json;
 use strata_host::remote::{Connection, Form, Request, Running};
 use strata_host::run::{NodeGenerations, RunError, Watcher};
-use strata_linux::access::{AccessChoice, AccessError, KernelGenerations, SourceInfo};
+use strata_linux::access::{AccessChoice, AccessError, SourceInfo};
 use strata_linux::cgroup::GroupReader;
 use strata_lru::GroupView;
 
-use crate::cli::{Format, interval_arg, parse_pid};
+use crate::cli::{AccessArg, Format, interval_arg, parse_pid};
 use crate::cmd::ctl::id_arg;
 use crate::failure::UsageError;
 use crate::print;
@@ -40,10 +40,7 @@ const INTERVAL_MS: u64 = 1000;
 ///
 /// With --pid or --cgroup a walk is made at every interval.
 ///
-/// With --access kernel nothing is walked: the kernel's own generations are shown, where it has them. The
-/// kernel keeps them for cgroups, so with --pid they are those of the cgroup of the process.
-///
-/// With none of these the generations of a running strata run are printed once; nothing is walked.
+/// With neither of these the generations of a running strata run are printed once; nothing is walked.
 ///
 /// WATCHING IS NOT FREE OF EFFECT. To tell whether a page is used again, each walk clears the
 /// accessed bits of the pages it found used. The kernel looks at the same bits when it looks for
@@ -66,10 +63,7 @@ EXAMPLES
       strata lru-gen --pid 4242 --format json
 
   The generations of the strata run that is running, with tiers and walks:
-      strata lru-gen --full
-
-  The kernel's own generations of a cgroup:
-      strata lru-gen --cgroup /sys/fs/cgroup/app.slice --access kernel"
+      strata lru-gen --full"
 )]
 pub(crate) struct LruGenArgs {
     /// The process to watch, for example 4242
@@ -106,41 +100,21 @@ pub(crate) struct LruGenArgs {
 
     /// How accesses are seen [default: auto]
     #[arg(long, value_enum, value_name = "SOURCE")]
-    access: Option<SourceArg>,
+    access: Option<AccessArg>,
 
     /// How the generations are printed
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
 }
 
-/// How accesses are seen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum SourceArg {
-    /// bpf where it works, else smaps
-    Auto,
-    /// Read the page tables through BPF: every page, exactly; needs root
-    Bpf,
-    /// Ask the kernel for sums per mapping: coarse and slow, but needs no privilege
-    Smaps,
-    /// Nothing is walked: the kernel's own generations, where it has them (MGLRU); needs root
-    Kernel,
-}
-
 /// Where generations are read.
 enum Source {
     Walks(Box<Watcher>),
-    Kernel(KernelGenerations),
     Run(Connection),
 }
 
 impl LruGenArgs {
     fn source(&self) -> anyhow::Result<Source> {
-        let choice = match self.access {
-            None | Some(SourceArg::Auto) => Some(AccessChoice::Auto),
-            Some(SourceArg::Bpf) => Some(AccessChoice::Bpf),
-            Some(SourceArg::Smaps) => Some(AccessChoice::Smaps),
-            Some(SourceArg::Kernel) => None,
-        };
         let has_whom = self.pid.is_some() || self.cgroup.is_some();
         if !has_whom && self.access.is_some() {
             let why =
@@ -151,16 +125,13 @@ impl LruGenArgs {
             let why = "--full is a text of the kernel's; leave it or --format json out";
             return Err(UsageError(why.to_owned()).into());
         }
-        let watcher = match (self.pid, &self.cgroup, choice) {
-            (None, None, _) => {
+        let choice = self.access.map_or(AccessChoice::Auto, AccessChoice::from);
+        let watcher = match (self.pid, &self.cgroup) {
+            (None, None) => {
                 return Ok(Source::Run(Running::find(self.id.as_deref())?.connect()?));
             }
-            (Some(pid), _, Some(choice)) => Watcher::open(pid, choice)?,
-            (_, Some(path), Some(choice)) => Watcher::open_group(group_at(path)?, choice)?,
-            (Some(pid), _, None) => return Ok(Source::Kernel(kernel_of(pid)?)),
-            (_, Some(path), None) => {
-                return Ok(Source::Kernel(KernelGenerations::open(group_at(path)?)?));
-            }
+            (Some(pid), _) => Watcher::open(pid, choice)?,
+            (_, Some(path)) => Watcher::open_group(group_at(path)?, choice)?,
         };
         Ok(Source::Walks(Box::new(watcher)))
     }
@@ -168,21 +139,6 @@ impl LruGenArgs {
 
 fn group_at(path: &std::path::Path) -> anyhow::Result<GroupReader> {
     Ok(GroupReader::open(path).map_err(|error| UsageError(error.to_string()))?)
-}
-
-fn kernel_of(pid: i32) -> anyhow::Result<KernelGenerations> {
-    let group = GroupReader::of_process(pid).map_err(|error| UsageError(error.to_string()))?;
-    let group = group.ok_or_else(|| {
-        UsageError(format!(
-            "process {pid} is in no memory cgroup that is mounted here"
-        ))
-    })?;
-    let name = group.name().to_owned();
-    let generations = KernelGenerations::open(group)?;
-    print::note(&format!(
-        "the kernel keeps generations of cgroups: these are of {name}, which process {pid} is in"
-    ));
-    Ok(generations)
 }
 
 impl Source {
@@ -204,8 +160,6 @@ impl Source {
         Ok(match self {
             Source::Walks(watcher) if is_full => watcher.full_text()?,
             Source::Walks(watcher) => watcher.text()?,
-            Source::Kernel(kernel) if is_full => kernel.full()?,
-            Source::Kernel(kernel) => kernel.plain()?,
             Source::Run(connection) => {
                 let form = if is_full { Form::Full } else { Form::Plain };
                 let answer = connection.ask(&Request::LruGen { form })?;
@@ -219,7 +173,6 @@ impl Source {
     fn json(&mut self) -> anyhow::Result<String> {
         let views = match self {
             Source::Walks(watcher) => watcher.view()?,
-            Source::Kernel(kernel) => kernel.view()?,
             Source::Run(connection) => {
                 let answer = connection.ask(&Request::Generations {})?;
                 return Ok(format!("{}\n", json!({ "nodes": answer["nodes"] })));

@@ -216,7 +216,7 @@ fn other_verbs_refuse_as_clearly() {
         ),
         (
             &["lru-gen", "--pid", "1", "--access", "eyes"],
-            "bpf, smaps, kernel",
+            "auto, bpf, smaps",
         ),
         (
             &["lru-gen", "--pid", "1", "--full", "--format", "json"],

@@ -6,9 +6,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use serde_json::Value;
 use strata_lru::GroupView;
-use strata_lru::lru_gen::{format_plain, parse_plain};
+use strata_lru::lru_gen::{format_plain, parse_plain, section_of};
 use support::leaks::Guard;
 use support::live::{TestGroup, rss_bytes};
 use support::programs::{Touch, program};
@@ -154,11 +153,22 @@ fn kernel_lacks_generations() -> Option<&'static str> {
 
 const DEBUGFS: &str = "/sys/kernel/debug/lru_gen";
 
+/// What the kernel writes of the group, in one of its files.
+fn kernels(file: &str, group: &TestGroup) -> String {
+    let text = fs::read_to_string(file).expect("debugfs");
+    let name = group.path.file_name().expect("a name").to_string_lossy();
+    let lines = text.lines().filter_map(|line| line.strip_prefix("memcg "));
+    let mut listed = lines.filter_map(|line| Some(line.trim_start().split_once(' ')?.1));
+    let is_its = |path: &&str| path.rsplit('/').next() == Some(&*name);
+    let path = listed.find(is_its).expect("the kernel lists the group");
+    section_of(&text, path).expect("it is listed").to_owned()
+}
+
 /// A group with `touch` in it, which has written 64 MiB, aged by the kernel and by us, both twice and an
 /// interval apart.
 struct Aged {
     group: TestGroup,
-    touch: Touch,
+    _touch: Touch,
     ours: String,
 }
 
@@ -170,7 +180,7 @@ impl Aged {
         group.take(touch.pid);
         touch.ask("writerange 0 16384");
         let age = || {
-            let view = view(&text_of(&group.path, &["--access", "kernel"]));
+            let view = view(&kernels(DEBUGFS, &group));
             let youngest = view.generations.last().expect("a generation").seq.0;
             let command = format!("+ {} {} {youngest}", view.group.0, view.node.0);
             fs::write(DEBUGFS, command).expect("the kernel walks");
@@ -180,7 +190,11 @@ impl Aged {
         let once = ["--once", "--interval", &interval];
         let ours = text_of(&group.path, &[&once, form].concat());
         age();
-        Aged { group, touch, ours }
+        Aged {
+            group,
+            _touch: touch,
+            ours,
+        }
     }
 }
 
@@ -192,7 +206,7 @@ fn our_generations_of_a_group_are_like_those_the_kernel_keeps_itself() {
     }
     let _guard = Guard::new();
     let aged = Aged::new("generations", &[]);
-    let text = text_of(&aged.group.path, &["--access", "kernel"]);
+    let text = kernels(DEBUGFS, &aged.group);
     let (ours, kernel) = (view(&aged.ours), view(&text));
     let all = parse_plain(&text).expect("read before");
     assert_eq!(
@@ -224,21 +238,6 @@ fn our_generations_of_a_group_are_like_those_the_kernel_keeps_itself() {
     );
     let (less, more) = (age.min(kernels_age), age.max(kernels_age));
     assert!(more <= less * 10, "{age} and {kernels_age} ms");
-
-    // The same as JSON, and by way of the process.
-    let json = text_of(
-        &aged.group.path,
-        &["--access", "kernel", "--format", "json"],
-    );
-    let json: Value = serde_json::from_str(&json).expect("JSON");
-    let node = &json["nodes"][0];
-    assert_eq!(node["path"], kernel.path.as_str());
-    assert_eq!(node["memcg"], kernel.group.0);
-    let generations = node["generations"].as_array().map(Vec::len);
-    assert_eq!(generations, Some(kernel.generations.len()), "{json}");
-    let pid = aged.touch.pid.to_string();
-    let run = Strata::new(["lru-gen", "--access", "kernel", "--pid", &pid]).finish();
-    assert_eq!(view(&run.expect_success().stdout).path, kernel.path);
 }
 
 /// What a line of the full text is about, by where its first figure stands, and how wide it is.
@@ -262,25 +261,12 @@ fn our_full_text_has_the_lines_and_columns_of_the_kernels() {
     }
     let _guard = Guard::new();
     let aged = Aged::new("full", &["--full"]);
-    let kernel = text_of(&aged.group.path, &["--access", "kernel", "--full"]);
+    let kernel = kernels("/sys/kernel/debug/lru_gen_full", &aged.group);
     let shapes = |text: &str| text.lines().map(shape).collect::<Vec<_>>();
     let (ours, kernels) = (shapes(&aged.ours), shapes(&kernel));
     // Both show as many generations as there is room for: four.
     assert_eq!(ours.len(), 2 + 4 * 6, "{}", aged.ours);
     assert_eq!(ours, kernels[..ours.len()], "{}\n{kernel}", aged.ours);
-}
-
-#[test]
-fn a_kernel_without_generations_is_told_with_what_mends_it() {
-    needs!("memory_cgroup");
-    if kernel_lacks_generations().is_none() {
-        skip!("this kernel's multi-gen LRU is on");
-    }
-    let own = std::process::id().to_string();
-    let run = Strata::new(["lru-gen", "--access", "kernel", "--pid", &own]).finish();
-    assert_eq!(run.code(), Some(1), "{}", run.stderr);
-    let is_told = run.stderr.contains("CONFIG_LRU_GEN") || run.stderr.contains("echo y >");
-    assert!(is_told && run.stdout.is_empty(), "{}", run.stderr);
 }
 
 #[test]

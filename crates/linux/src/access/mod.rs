@@ -21,7 +21,7 @@ use std::sync::OnceLock;
 pub use bpf::BpfSource;
 pub use clear::{Cleared, Clearer, NrEntries, Progress, YoungPiece, clear_pieces, entries_in};
 pub use error::AccessError;
-pub use kernel::{KernelGenerations, KernelLruError};
+pub(crate) use kernel::kernel_generations;
 pub use probe::parse_release;
 pub use smaps::SmapsSource;
 pub use strata_control::trace::ClearIntent;

@@ -27,7 +27,7 @@ use strata_control::page_cache::{PageFound, Placed};
 use strata_lru::{FolioStanding, NodeId, NodeSet, Order, PromotionStrategy, Recency};
 
 use super::worker::Worker;
-use crate::access::KernelGenerations;
+use crate::access::kernel_generations;
 use crate::cgroup::GroupReader;
 use crate::hold_up::PAUSE;
 use crate::sys::page_cache::move_to_node;
@@ -85,8 +85,7 @@ impl<'a> Judge<'a> {
         };
         let mut youngest = BTreeMap::new();
         for (id, reader) in promote.groups.iter().filter(|_| by_generation) {
-            let views = KernelGenerations::open(reader.clone()).and_then(|of| of.view());
-            for view in views.unwrap_or_default() {
+            for view in kernel_generations(reader) {
                 let kernel_id = u32::from(view.node.0);
                 let node = promote.kernel_ids.iter().position(|id| *id == kernel_id);
                 if let (Some(node), Some(last)) = (node, view.generations.last()) {

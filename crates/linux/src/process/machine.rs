@@ -6,7 +6,7 @@
 use std::io;
 
 /// Whether MGLRU is on: a mask, 0 is off.
-pub(crate) const LRU_GEN_ENABLED: &str = "/sys/kernel/mm/lru_gen/enabled";
+const LRU_GEN_ENABLED: &str = "/sys/kernel/mm/lru_gen/enabled";
 
 /// Totals of `/proc/meminfo`, bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -79,7 +79,7 @@ pub fn is_multi_gen_on() -> bool {
 }
 
 /// The bits of [`LRU_GEN_ENABLED`].
-pub(crate) fn lru_gen_mask(text: &str) -> Option<u32> {
+fn lru_gen_mask(text: &str) -> Option<u32> {
     u32::from_str_radix(text.trim().trim_start_matches("0x"), 16).ok()
 }
 

@@ -47,7 +47,6 @@ pub use attended::Attended;
 pub use classify::{MemoryDevices, classify};
 pub use handle::read_stat;
 pub use handle::{Process, ProcessError};
-pub(crate) use machine::{LRU_GEN_ENABLED, lru_gen_mask};
 pub use machine::{MachineMemory, is_multi_gen_on, memory_pressure_percent};
 pub use maps::{Device, MapsError, Perms, RawMapping, parse_maps};
 pub use pagemap::PagemapEntry;

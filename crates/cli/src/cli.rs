@@ -269,7 +269,6 @@ mod tests {
             "--order",
             "trace",
             "info",
-            "head",
             "convert",
             "--trace-format",
             "--trace-columns",

@@ -24,4 +24,3 @@ mod report_schema;
 mod sim;
 mod steered_traced;
 mod trace;
-mod workloads;

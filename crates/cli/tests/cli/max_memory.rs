@@ -49,7 +49,7 @@ fn a_trace_without_end_is_refused_by_the_bound_that_is_named() {
     }
     // Tables of weights alone.
     let wide = "gen:zipf,pages=134217728,groups=4096";
-    for verb in [&["sim"][..], &["trace", "info"], &["trace", "head"]] {
+    for verb in [&["sim"][..], &["trace", "info"]] {
         let args = [verb, &[wide], &bound].concat();
         refused(folder.path(), &args, 2, &["--max-memory", "fewer pages"]);
     }

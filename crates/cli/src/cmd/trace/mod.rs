@@ -1,9 +1,8 @@
 //! `strata trace`: looks into traces and converts them.
 //!
-//! **Owns** the three verbs below it, a file each. **Does not own** how a trace is read (`source`).
+//! **Owns** the two verbs below it, a file each. **Does not own** how a trace is read (`source`).
 
 mod convert;
-mod head;
 mod info;
 
 use std::process::ExitCode;
@@ -22,8 +21,8 @@ EXAMPLES
   What is in it?
       strata trace info arc-p6.lis.zst
 
-  The first three accesses:
-      strata trace head -n 3 trace.csv --trace-columns id=lbn
+  The first three accesses, below a line with the names of the columns:
+      strata trace convert trace.csv - --to csv --trace-columns id=lbn | head -n 4
 
   In Strata's own format, smaller and read faster:
       strata trace convert trace.csv.gz trace.strata"
@@ -37,7 +36,6 @@ pub(crate) struct TraceArgs {
 #[derive(Debug, Subcommand)]
 enum TraceVerb {
     Info(info::InfoArgs),
-    Head(head::HeadArgs),
     Convert(convert::ConvertArgs),
 }
 
@@ -45,7 +43,6 @@ enum TraceVerb {
 pub(crate) fn run(args: &TraceArgs) -> anyhow::Result<ExitCode> {
     match &args.verb {
         TraceVerb::Info(args) => info::run(args)?,
-        TraceVerb::Head(args) => head::run(args)?,
         TraceVerb::Convert(args) => convert::run(args)?,
     }
     Ok(ExitCode::SUCCESS)

@@ -26,14 +26,16 @@ pub(super) struct Recalls {
 
 impl Recalls {
     pub(super) fn start() -> io::Result<Recalls> {
-        let used = || {
-            let memory = MachineMemory::read().ok()?;
-            Some(memory.total_bytes - memory.available_bytes)
+        let room_bytes = || {
+            let memory = MachineMemory::read();
+            memory.map_or(0, |memory| {
+                let spared_bytes = memory.total_bytes / ROOM_PART;
+                memory.available_bytes.saturating_sub(spared_bytes)
+            })
         };
-        let thread = Recall::start(used)?;
-        let total_bytes = MachineMemory::read()?.total_bytes;
-        thread.allow(total_bytes - total_bytes / ROOM_PART);
-        Ok(Recalls { thread })
+        Ok(Recalls {
+            thread: Recall::start(room_bytes)?,
+        })
     }
 
     /// Has pages of a group read back, as far as there is room. Returns how many were asked for.
@@ -43,7 +45,6 @@ impl Recalls {
         runs: &[Run],
         processes: &BTreeMap<SpaceId, Arc<Process>>,
     ) -> u64 {
-        while self.thread.poll().is_some() {}
         let nr_pages: u64 = runs.iter().map(|run| run.nr_pages).sum();
         let room_bytes = group.room_bytes().unwrap_or(u64::MAX);
         if nr_pages == 0 || nr_pages * PAGE_BYTES > room_bytes {
@@ -60,9 +61,7 @@ impl Recalls {
         }
         let pages = of_space.into_iter().filter_map(|(space, wanted)| {
             Some(RecallPages {
-                space: space.0,
                 process: Arc::clone(processes.get(&space)?),
-                unused: Vec::new(),
                 wanted,
             })
         });

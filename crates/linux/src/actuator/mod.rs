@@ -49,7 +49,7 @@ mod split;
 mod worker;
 
 pub use advise::PageoutError;
-pub use bring_back::{Allowance, bring_back};
+pub use bring_back::bring_back;
 pub use by_amount::{ByAmount, Freed};
 pub use cache::{CacheDone, CacheOutcome, CacheRequest, CacheThread, CacheTotals, Which};
 pub use cache_mover::{CacheMoveReport, CacheMoveRequest, CacheMover, CachePages, Promote};
@@ -60,6 +60,6 @@ pub use pageout::{Pageout, PageoutConfig};
 pub use pass::{PageTarget, PageoutReport, PageoutRequest};
 pub use put_away::PutAway;
 pub use read_back::{ReadBack, Wanted, read_back};
-pub use recall::{Recall, RecallPages, RecallReport};
+pub use recall::{Recall, RecallPages};
 pub use shrink::{Shrink, ShrinkOutcome, ShrinkThread};
 pub use worker::{StopFlag, Worker};

@@ -21,8 +21,7 @@ that uses it, and together they are `strata_control::Config`: `config.watermarks
 simulator. A value out of its range is refused.
 
 Where the unit is `1/n` of something, the value is n. What is not in the table is no tunable: units, what the kernel
-fixes, bounds on one step, and other numbers that nobody has a reason to change. `crates/control/tests/constants.rs` lists
-them with the reason.
+fixes, bounds on one step, and other numbers that nobody has a reason to change.
 
 This table is generated: `STRATA_BLESS=1 cargo test -p strata-control --test tunables` writes it.
 

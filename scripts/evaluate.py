@@ -18,8 +18,6 @@ import sys
 
 OURS = ["strata", "mglru", "mglru:v6.1", "two-list", "lru", "fifo", "clock", "sieve", "s3-fifo", "opt"]
 MAPPED = ["strata", "mglru", "mglru:v6.1", "two-list"]
-ABLATION = ["strata+no-test", "strata+no-returns", "strata+no-counts", "strata+no-window", "strata+no-strides",
-            "strata+no-lulls", "strata+no-mean", "strata+no-walks", "strata+no-recency"]
 ZOO = {"ARC": "ARC", "LIRS": "LIRS", "TwoQ": "2Q", "WTinyLFU": "W-TinyLFU", "S3FIFO": "S3-FIFO", "Sieve": "SIEVE"}
 # What a cell is measured by. Our own S3-FIFO is among them because libCacheSim's holds nothing in a
 # memory of a few pages.
@@ -106,10 +104,6 @@ def relative(cells):
         print(f"\n{NO_ZOO}: the best is the best of ours.")
 
 
-def ablation(cells):
-    summary(cells, ["strata"] + ABLATION, lambda cell: cell.ratios)
-
-
 def mapped(cells):
     summary(cells, MAPPED, lambda cell: cell.mapped)
 
@@ -169,7 +163,7 @@ def main(verb, *arguments):
     elif verb == "planned":
         planned(*arguments)
     else:
-        sections = {of.__name__: of for of in (ratios, relative, ablation, mapped, families)}
+        sections = {of.__name__: of for of in (ratios, relative, mapped, families)}
         sections[verb](load(arguments[0], arguments[1], arguments[2:]))
 
 

@@ -16,7 +16,6 @@ strata=$target_dir/release/strata
 results=$target_dir/evaluate
 venv=$target_dir/bench-venv
 policies=strata,mglru,mglru:v6.1,two-list,lru,fifo,clock,sieve,s3-fifo,opt
-ablation=strata+no-test,strata+no-returns,strata+no-counts,strata+no-window,strata+no-strides,strata+no-lulls,strata+no-mean,strata+no-walks,strata+no-recency
 mapped=strata,mglru,mglru:v6.1,two-list
 zoo=(ARC LIRS TwoQ WTinyLFU S3FIFO Sieve)
 sizes=1%,5%,20%
@@ -75,7 +74,7 @@ one() {
     local trace=$1 name expanded
     name=$(file_name "$trace")
     say "$name"
-    made "$fresh/$name.fd.csv" sim fd "$trace" "$policies,$ablation"
+    made "$fresh/$name.fd.csv" sim fd "$trace" "$policies"
     made "$fresh/$name.mmap.csv" sim mmap "$trace" $mapped
     if [ -e "$venv/ready" ] && [ ! -e "$results/zoo/$name.csv" ]; then
         expanded=$results/$name.oracleGeneral
@@ -118,14 +117,12 @@ scripts/evaluate.py splice docs/validation/evaluation.md kernels <"$fresh/policy
 names() { for trace in "$@"; do echo "$(file_name "$trace")=$(label "$trace")"; done; }
 mapfile -t shared_names < <(names "${traces[@]}")
 mapfile -t held_names < <(names "${held_out[@]}")
-for section in relative ablation mapped families; do
+for section in relative mapped families; do
     scripts/evaluate.py $section "$fresh" "$results/zoo" "${shared_names[@]}" |
         scripts/evaluate.py splice docs/validation/evaluation.md $section
 done
-for section in relative ablation; do
-    scripts/evaluate.py $section "$fresh" "$results/zoo" "${held_names[@]}" |
-        scripts/evaluate.py splice docs/validation/evaluation.md held-out-$section
-done
+scripts/evaluate.py relative "$fresh" "$results/zoo" "${held_names[@]}" |
+    scripts/evaluate.py splice docs/validation/evaluation.md held-out-relative
 {
     scripts/evaluate.py ratios "$fresh" "$results/zoo" "${shared_names[@]}"
     scripts/evaluate.py ratios "$fresh" "$results/zoo" "${held_names[@]}" | tail -n +2

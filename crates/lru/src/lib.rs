@@ -147,7 +147,7 @@ pub use seam::{
     OnePass, Origin, ReclaimRequest, ReclaimStats, RelaxedWalk, Shadow, Verdict, WriteState,
 };
 pub use spec::{BadEngineSpec, EnginePolicy, EngineSpec};
-pub use strata_policy::{Ingredient, Ingredients, Strata};
+pub use strata_policy::Strata;
 pub use swappiness::Swappiness;
 pub use tiering::{
     FolioStanding, Migrated, Movable, NodeConfig, Outcome, Promotion, PromotionStrategy, Recency,

@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | `mglru` | a kernel: `v2021`, `v2022`, `v6.1`, `v6.14` (the default), `v7.2` | as below |
 //! | `two-list` | none | `distance`, `distance=always`, `distance=series`, `no-swap` |
-//! | `strata` | none | `no-test`, `no-returns`, `no-counts`, `no-window`, `no-strides`, `no-lulls`, `no-mean`, `no-walks`, `no-recency`: leaves that out |
+//! | `strata` | none | none |
 //!
 //! | option | meaning |
 //! |---|---|
@@ -33,7 +33,7 @@ use crate::{
     model::KernelModel,
     multigen::MultiGen,
     policy::Policy,
-    strata_policy::{Ingredient, Ingredients, Strata},
+    strata_policy::Strata,
     two_list::TwoList,
 };
 
@@ -53,7 +53,7 @@ pub enum EnginePolicy {
     TwoList(Config),
     /// The policy of our own. It is asked for one page at a time: it works out one order for all of
     /// them, and memory then is as full as that of the baselines it is compared with.
-    Strata(Config, Ingredients),
+    Strata(Config),
 }
 
 impl EnginePolicy {
@@ -65,7 +65,7 @@ impl EnginePolicy {
         match self {
             EnginePolicy::MultiGen(config)
             | EnginePolicy::TwoList(config)
-            | EnginePolicy::Strata(config, _) => config,
+            | EnginePolicy::Strata(config) => config,
         }
     }
 
@@ -95,9 +95,7 @@ impl EnginePolicy {
         Ok(match self {
             EnginePolicy::MultiGen(config) => Box::new(MultiGen::new(config.clone())?),
             EnginePolicy::TwoList(config) => Box::new(TwoList::new(config.clone())?),
-            EnginePolicy::Strata(config, ingredients) => {
-                Box::new(Strata::made_of(*ingredients, config.clone())?)
-            }
+            EnginePolicy::Strata(config) => Box::new(Strata::new(config.clone())?),
         })
     }
 }
@@ -220,7 +218,6 @@ impl<'t> Parts<'t> {
 
 fn parse(parts: &Parts<'_>) -> Result<EnginePolicy, String> {
     let mut config = Config::default();
-    let mut ingredients = Ingredients::ALL;
     match (parts.name, parts.model) {
         ("mglru", Some(model)) => {
             let model: KernelModel = model.parse().map_err(|error| format!("{error}"))?;
@@ -232,13 +229,13 @@ fn parse(parts: &Parts<'_>) -> Result<EnginePolicy, String> {
     }
     for option in &parts.options {
         match *option {
-            (key, None) if parts.name == "strata" => {
-                ingredients = ingredients.without(left_out(key)?);
+            (key, _) if parts.name == "strata" => {
+                return Err(format!("strata has no such option: {key:?}; it has none"));
             }
             ("distance", None) => config.refault = Refault::Trial,
             ("distance", Some("always")) => config.refault = Refault::Distance,
             ("distance", Some("series")) => config.refault = Refault::Series,
-            ("distance", Some(when)) if parts.name != "strata" => {
+            ("distance", Some(when)) => {
                 return Err(format!("distance={when}: {DISTANCE_OPTIONS}"));
             }
             ("no-swap", None) => config.has_swap = false,
@@ -262,12 +259,8 @@ fn parse(parts: &Parts<'_>) -> Result<EnginePolicy, String> {
                     "mglru" => ("mglru", MGLRU_OPTIONS),
                     other => (other, "no-swap"),
                 };
-                let mut options = options.to_owned();
-                if name != "strata" {
-                    options = format!("{DISTANCE_OPTIONS}, {options}");
-                }
                 return Err(format!(
-                    "{name} has no such option: {key:?}; it has {options}"
+                    "{name} has no such option: {key:?}; it has {DISTANCE_OPTIONS}, {options}"
                 ));
             }
         }
@@ -275,24 +268,8 @@ fn parse(parts: &Parts<'_>) -> Result<EnginePolicy, String> {
     config.validate().map_err(|error| error.to_string())?;
     Ok(match parts.name {
         "two-list" => EnginePolicy::TwoList(config),
-        "strata" => EnginePolicy::Strata(config, ingredients),
+        "strata" => EnginePolicy::Strata(config),
         _ => EnginePolicy::MultiGen(config),
-    })
-}
-
-/// The ingredient of `strata` that `no-NAME` leaves out.
-fn left_out(option: &str) -> Result<Ingredient, String> {
-    let named = |one: &&Ingredient| option.strip_prefix("no-") == Some(one.name());
-    let found = Ingredient::ALL.iter().find(named);
-    found.copied().ok_or_else(|| {
-        let names: Vec<String> = Ingredient::ALL
-            .iter()
-            .map(|one| format!("no-{}", one.name()))
-            .collect();
-        format!(
-            "strata has no such option: {option:?}; it has {}",
-            names.join(", ")
-        )
     })
 }
 
@@ -323,7 +300,6 @@ mod tests {
             "two-list+distance",
             "two-list+distance=series",
             "strata",
-            "strata+no-test+no-counts",
         ] {
             let spec: EngineSpec = text.parse().unwrap();
             assert_eq!(spec.to_string(), text);
@@ -346,7 +322,7 @@ mod tests {
             ("two-list:v6.1", "no models"),
             ("strata:v6.1", "no models"),
             ("strata+distance", "no such option"),
-            ("strata+no-test=1", "no such option"),
+            ("strata+no-swap", "it has none"),
             ("two-list+min-ttl=1", "no such option"),
             (
                 "two-list+foo",

@@ -7,7 +7,7 @@
 
 use std::{fmt, str::FromStr, sync::Arc};
 
-use strata_lru::{BadEngineSpec, EnginePolicy, EngineSpec, Ingredient, KernelModel};
+use strata_lru::{BadEngineSpec, EnginePolicy, EngineSpec, KernelModel};
 use strata_trace::did_you_mean;
 
 use crate::{
@@ -66,12 +66,8 @@ pub fn suggestion(text: &str) -> String {
     let (name, model) = head.split_once(':').unwrap_or((head, ""));
     let models = KernelModel::ALL.iter().map(|model| model.name());
     let models: Vec<&str> = models.collect();
-    let left_out = Ingredient::ALL
-        .iter()
-        .map(|one| format!("no-{}", one.name()));
-    let left_out: Vec<String> = left_out.collect();
     let options: Vec<&str> = match name {
-        "strata" => left_out.iter().map(String::as_str).collect(),
+        "strata" => Vec::new(),
         _ => OPTIONS.to_vec(),
     };
     let keys = pieces.map(|piece| piece.split('=').next().unwrap_or_default());
@@ -151,7 +147,6 @@ mod tests {
             ("mgrlu:v6.1", "mglru"),
             ("mglru:6.14", "v6.14"),
             ("mglru+nrgens=8", "nr_gens"),
-            ("strata+notest", "no-test"),
         ] {
             let error = text.parse::<PolicySpec>().unwrap_err().to_string();
             let told = format!("is no policy: did you mean {meant}? ");

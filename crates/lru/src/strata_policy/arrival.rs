@@ -14,7 +14,7 @@
 //! (`eviction`).
 
 use super::{
-    Ingredient, Strata,
+    Strata,
     ages::Ages,
     page::Part,
     shadow::Departed,
@@ -36,10 +36,9 @@ impl Strata {
         let flags = self.flags(folio);
         let lruvec = flags.lruvec();
         self.rotate_proven(lruvec);
-        let was_filling = self.books.lruvecs[lruvec].is_filling(self.ingredients);
+        let was_filling = self.books.lruvecs[lruvec].is_filling();
         let returns = shadow.and_then(|shadow| self.judge(folio, shadow));
         let coldest_age = self.coldest_age(lruvec);
-        let ingredients = self.ingredients;
         if returns.is_some() {
             self.books.lruvecs[lruvec].lull.note_returned();
         }
@@ -48,7 +47,7 @@ impl Strata {
         state.recency.note_arrived(flags.nr_pages());
         let nr_accesses = state.nr_accesses - state.nr_accesses_at_arrival;
         state.nr_accesses_at_arrival = state.nr_accesses;
-        let is_filling = state.is_filling(ingredients);
+        let is_filling = state.is_filling();
         if !is_filling || coldest_age < NEVER {
             state.access_dial.fit(coldest_age);
         }
@@ -64,7 +63,7 @@ impl Strata {
                 is_near: returns.is_some_and(|of| of.is_near),
                 is_lull: state.lull.refutes(state.size(Part::Proven), smoothed_age),
             };
-            state.window.learn(evidence, ingredients);
+            state.window.learn(evidence);
         }
         self.stamp(folio);
         if returns.is_some_and(|of| of.is_proven) {
@@ -90,10 +89,8 @@ impl Strata {
             let state = &mut self.books.lruvecs[lruvec];
             state.lull.note_accessed(age, state.nr_accesses);
             state.recency.note_accessed();
-            let passes = flags.is_workingset()
-                || !self.ingredients.has(Ingredient::Test)
-                || age < self.coldest_for_certain(lruvec);
-            let flags = flags.with_one_more_ref(self.ingredients);
+            let passes = flags.is_workingset() || age < self.coldest_for_certain(lruvec);
+            let flags = flags.with_one_more_ref();
             self.books.set_flags(folio, flags.with_workingset(passes));
         } else {
             // The arrival's own.
@@ -126,12 +123,7 @@ impl Strata {
         let Some(next) = self.books.lists.tail(state.list(Part::Proven)) else {
             return NEVER;
         };
-        let age = self.age(next);
-        if self.ingredients.has(Ingredient::Mean) {
-            age.max(of_ages(state.ages, state.nr_accesses))
-        } else {
-            age
-        }
+        self.age(next).max(of_ages(state.ages, state.nr_accesses))
     }
 
     fn stamp(&mut self, folio: FolioId) {
@@ -167,9 +159,8 @@ impl Strata {
             .access_dial
             .since_at_most(departed.accessed, state.nr_accesses);
         let near = Window::near_pages(state.capacity_pages, state.trial_age(), coldest_age);
-        let passes = self.ingredients.has(Ingredient::Returns) && age < certain_age;
         Some(Return {
-            is_proven: passes || state.has_room_for_proven(),
+            is_proven: age < certain_age || state.has_room_for_proven(),
             is_near: departed.part == Part::Trial && distance <= near,
         })
     }

@@ -75,7 +75,7 @@ impl Strata {
                 return None;
             }
             let is_scan = state.recency.is_scan(state.capacity_pages);
-            if state.is_by_recency(self.ingredients) && !is_scan {
+            if state.is_by_recency() && !is_scan {
                 return self.least_recent(lruvec, swappiness);
             }
             state.recency.note_disordered();
@@ -123,7 +123,7 @@ impl Strata {
     /// Moves accessed folios away from the old end of the proven list, so that its last one is a
     /// fair measure of how long a proven folio goes without an access.
     pub(super) fn rotate_proven(&mut self, lruvec: usize) {
-        if self.books.lruvecs[lruvec].is_filling(self.ingredients) {
+        if self.books.lruvecs[lruvec].is_filling() {
             return;
         }
         let list = self.books.lruvecs[lruvec].list(Part::Proven);

@@ -10,7 +10,6 @@
 //! - I2: counts never go back.
 
 use super::{
-    Ingredient, Ingredients,
     ages::Ages,
     lull::Lull,
     page::Part,
@@ -142,13 +141,13 @@ impl Lruvec {
     }
 
     /// Whether nothing says yet that who was not accessed for longest is the wrong one to go.
-    pub(super) fn is_by_recency(&self, ingredients: Ingredients) -> bool {
-        ingredients.has(Ingredient::Recency) && !self.recency.has_any_returned()
+    pub(super) fn is_by_recency(&self) -> bool {
+        !self.recency.has_any_returned()
     }
 
     /// Whether memory fills or might as well: there is nothing to learn from yet.
-    pub(super) fn is_filling(&self, ingredients: Ingredients) -> bool {
-        !self.has_overflowed() || self.is_by_recency(ingredients)
+    pub(super) fn is_filling(&self) -> bool {
+        !self.has_overflowed() || self.is_by_recency()
     }
 
     /// Reclaim is asked for: memory is full.

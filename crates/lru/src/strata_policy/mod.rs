@@ -23,7 +23,6 @@
 //!   standing, end_move  -> migration  what moves between nodes
 //!   ageing / finish_walk -> walks     when accessed bits are read ahead of need
 //!   gone, complete      -> shadow     what is kept of what left
-//!                       -> ingredients  what can be left out, to see what it is worth
 //! ```
 //!
 //! Swappiness says only which kinds may go: between 1 and 200 the order of use decides. Walks are due
@@ -44,7 +43,6 @@ mod ages;
 mod arrival;
 mod dial;
 mod eviction;
-mod ingredients;
 mod lruvec;
 mod lull;
 mod migration;
@@ -71,7 +69,6 @@ use crate::{
     },
     swappiness::Swappiness,
 };
-pub use ingredients::{Ingredient, Ingredients};
 use lruvec::Lruvec;
 use page::Part;
 use shadow::Departed;
@@ -85,22 +82,15 @@ pub struct Strata {
     books: Books<Lruvec>,
     /// By folio: the lruvec's count of accesses at the folio's last one, low bits.
     stamps: Vec<u32>,
-    ingredients: Ingredients,
 }
 
 impl Strata {
     /// An empty engine; the error names the setting that is out of bounds.
     pub fn new(config: Config) -> Result<Strata, ConfigError> {
-        Strata::made_of(Ingredients::ALL, config)
-    }
-
-    /// An empty engine made of some of its ingredients only, as [`Strata::new`] otherwise.
-    pub fn made_of(ingredients: Ingredients, config: Config) -> Result<Strata, ConfigError> {
         config.validate()?;
         Ok(Strata {
             books: Books::new(&config, ()),
             stamps: Vec::new(),
-            ingredients,
         })
     }
 
@@ -199,8 +189,7 @@ impl Policy for Strata {
     fn ageing(&self, group: GroupId, _swappiness: Swappiness) -> Result<Ageing, PolicyError> {
         let mut lruvecs = self.books.lruvecs_of(group)?;
         let is_due = |lruvec: &Lruvec| lruvec.walks.is_due(lruvec.nr_resident_pages());
-        let is_walking = self.ingredients.has(Ingredient::Walks);
-        Ok(match is_walking && lruvecs.any(is_due) {
+        Ok(match lruvecs.any(is_due) {
             true => Ageing::Due,
             false => Ageing::NotDue,
         })

@@ -11,7 +11,6 @@
 //!
 //! **Owns** that meaning. **Does not own** the layout.
 
-use super::{Ingredient, Ingredients};
 use crate::folio::Flags;
 
 /// Which of the two lists of its lruvec a folio is on.
@@ -53,9 +52,7 @@ impl Flags {
     }
 
     /// One more access counted.
-    pub(super) fn with_one_more_ref(self, ingredients: Ingredients) -> Flags {
-        let is_counting = ingredients.has(Ingredient::Counts);
-        let nr_refs_max = if is_counting { REFS_MAX } else { 1 };
-        self.with_refs_field((self.refs_field() + 1).min(nr_refs_max))
+    pub(super) fn with_one_more_ref(self) -> Flags {
+        self.with_refs_field((self.refs_field() + 1).min(REFS_MAX))
     }
 }

@@ -24,8 +24,6 @@
 //! **Invariants**
 //! - I1: the trial is at least a hundredth and at most four fifths of memory, and one page.
 
-use super::{Ingredient, Ingredients};
-
 /// An age above that of any folio.
 pub(super) const NEVER: u64 = 1 << u32::BITS;
 
@@ -119,21 +117,13 @@ impl Window {
     }
 
     /// Learns from an arrival.
-    pub(super) fn learn(&mut self, evidence: Evidence, ingredients: Ingredients) {
-        if !ingredients.has(Ingredient::Window) {
-            return;
-        }
+    pub(super) fn learn(&mut self, evidence: Evidence) {
         let up = if evidence.is_near { ONE } else { 0 };
         let presumed = steps_down(evidence, self.smooth(evidence.coldest_age));
-        let is_refuted = evidence.is_lull && ingredients.has(Ingredient::Lulls);
-        let down = if is_refuted { 0 } else { presumed };
+        let down = if evidence.is_lull { 0 } else { presumed };
         self.up_sum = averaged(self.up_sum, up);
         self.down_sum = averaged(self.down_sum, down);
-        let step = if ingredients.has(Ingredient::Strides) {
-            self.step(evidence.nr_pages)
-        } else {
-            ONE
-        };
+        let step = self.step(evidence.nr_pages);
         // In pages and fixed point, then as a share of memory.
         let change = i128::from(step) * (i128::from(up) - i128::from(down)) / i128::from(ONE);
         let change = change * i128::from(WHOLE / ONE) / i128::from(evidence.nr_pages.max(1));

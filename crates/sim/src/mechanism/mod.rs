@@ -109,8 +109,8 @@ impl Simulate for KernelPolicy {
                 let policy = TwoList::new(config.clone())?;
                 Machine::new(policy, Driver::Policy, workload, setup)?.run(progress)
             }
-            KernelPolicy::Strata(config, ingredients) => {
-                let policy = Strata::made_of(*ingredients, config.clone())?;
+            KernelPolicy::Strata(config) => {
+                let policy = Strata::new(config.clone())?;
                 let mut machine = Machine::new(policy, Driver::Policy, workload, setup)?;
                 machine.nr_reclaim_pages = 1;
                 machine.run(progress)

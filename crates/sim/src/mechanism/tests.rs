@@ -1,7 +1,7 @@
 //! The mechanism's promises, on small traces and with every policy that is played.
 
 use proptest::prelude::*;
-use strata_lru::{Ageing, Config, Ingredients, KernelModel, Swappiness};
+use strata_lru::{Ageing, Config, KernelModel, Swappiness};
 use strata_trace::{Access, Freed, FreedPages, Generator, PageKey};
 
 use super::*;
@@ -17,7 +17,7 @@ fn policies() -> Vec<KernelPolicy> {
     let models = KernelModel::ALL.iter();
     let multi_gen = models.map(|model| KernelPolicy::MultiGen(Config::of(*model)));
     let two_list = KernelPolicy::TwoList(Config::default());
-    let strata = KernelPolicy::Strata(Config::default(), Ingredients::ALL);
+    let strata = KernelPolicy::Strata(Config::default());
     multi_gen.chain([two_list, strata]).collect()
 }
 
@@ -396,8 +396,8 @@ proptest! {
                 let engine = TwoList::new(config.clone()).unwrap();
                 replay_checked(engine, Driver::Policy, &workload, &setup)
             }
-            KernelPolicy::Strata(config, ingredients) => {
-                let engine = Strata::made_of(*ingredients, config.clone()).unwrap();
+            KernelPolicy::Strata(config) => {
+                let engine = Strata::new(config.clone()).unwrap();
                 let mut machine = Machine::new(engine, Driver::Policy, &workload, &setup).unwrap();
                 machine.nr_reclaim_pages = 1;
                 replay_on(machine, &workload, &setup)

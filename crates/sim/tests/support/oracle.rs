@@ -7,7 +7,7 @@
 mod figures;
 
 use rayon::prelude::*;
-use strata_lru::{Config, Ingredients, KernelModel, Rule, Rules, Swappiness};
+use strata_lru::{Config, KernelModel, Rule, Rules, Swappiness};
 use strata_sim::{KernelPolicy, NoProgress, Setup, Simulate, Workload};
 use strata_trace::Generator;
 
@@ -121,7 +121,7 @@ fn replay_case(figures: Figures) -> Result<Case, Failure> {
         rules: rules(&setting.kernel),
         ..Config::default()
     });
-    let strata = KernelPolicy::Strata(Config::default(), Ingredients::ALL);
+    let strata = KernelPolicy::Strata(Config::default());
     Ok(Case {
         classic: Pair {
             kernel: classic,

@@ -3,7 +3,7 @@
 mod operations;
 mod recency;
 
-use super::{Ingredient, Ingredients, Strata, page::Part};
+use super::{Strata, page::Part};
 use crate::{
     config::Config,
     folio::Flags,
@@ -30,14 +30,7 @@ struct Memory {
 
 impl Memory {
     fn new(nr_pages_max: usize, nr_pages: usize) -> Memory {
-        Memory::without(&[], nr_pages_max, nr_pages)
-    }
-
-    /// With all ingredients but those that are left out.
-    fn without(left_out: &[Ingredient], nr_pages_max: usize, nr_pages: usize) -> Memory {
-        let all = Ingredients::ALL;
-        let ingredients = left_out.iter().fold(all, |all, one| all.without(*one));
-        let mut policy = Strata::made_of(ingredients, Config::default()).unwrap();
+        let mut policy = Strata::new(Config::default()).unwrap();
         let group = policy.add_group("/test", TimeMs(0)).unwrap();
         Memory {
             policy,
@@ -107,43 +100,14 @@ impl Memory {
     }
 }
 
-/// Misses of a working set, a loop and a scan in turn.
-fn misses_of_a_mixture(left_out: &[Ingredient]) -> u64 {
-    let mut memory = Memory::without(left_out, 1000, 10_000);
-    let in_use = scrambled(30_000).map(|n| n % (1 + n / 3000 % 900));
-    memory.read_all(in_use.enumerate().flat_map(|(at, page)| {
-        let in_a_loop = 1000 + at % 1300;
-        let in_a_scan = 3000 + at % 7000;
-        [page, in_a_loop, in_a_scan]
-    }))
-}
-
 #[test]
-fn every_ingredient_but_the_test_lulls_and_walks_changes_what_a_mixture_misses() {
-    let with_all = misses_of_a_mixture(&[]);
-    let others = Ingredient::ALL.iter().filter(|one| {
-        !matches!(
-            one,
-            Ingredient::Test | Ingredient::Lulls | Ingredient::Walks
-        )
-    });
-    for one in others {
-        assert_ne!(misses_of_a_mixture(&[*one]), with_all, "without {one:?}");
-    }
-}
-
-#[test]
-fn without_the_test_any_further_access_proves() {
-    let is_proven_late = |left_out: &[Ingredient]| {
-        let mut memory = Memory::without(left_out, 100, 200);
-        memory.read_all(0..101);
-        // Everything proven is read after the page was, the coldest last.
-        memory.read_all((0..75).rev());
-        memory.read(90);
-        memory.flags(90).is_workingset()
-    };
-    assert!(!is_proven_late(&[]));
-    assert!(is_proven_late(&[Ingredient::Test]));
+fn a_further_access_that_comes_later_than_the_coldest_has_waited_proves_nothing() {
+    let mut memory = Memory::new(100, 200);
+    memory.read_all(0..101);
+    // Everything proven is read after the page was, the coldest last.
+    memory.read_all((0..75).rev());
+    memory.read(90);
+    assert!(!memory.flags(90).is_workingset());
 }
 
 /// Numbers that look random and are the same every time.
@@ -249,35 +213,37 @@ fn a_change_of_phase_makes_the_trial_longer() {
 }
 
 /// Misses of so many phases of a thousand pages, of which small numbers come up more often.
-fn misses_of_phases(left_out: &[Ingredient], nr_pages_max: usize, nr_phases: usize) -> u64 {
-    let mut memory = Memory::without(left_out, nr_pages_max, nr_phases * 1000);
+fn misses_of_phases(mut memory: Memory, nr_phases: usize) -> u64 {
     let skewed = |n: usize, base: usize| base + n % (1 + n / 3000 % 1000);
     let phases =
         (0..nr_phases).flat_map(|phase| scrambled(50_000).map(move |n| skewed(n, phase * 1000)));
     memory.read_all(phases)
 }
 
+/// A memory for so many phases in which something has come back before.
+fn with_returns(nr_pages_max: usize, nr_phases: usize) -> Memory {
+    let mut memory = Memory::new(nr_pages_max, nr_phases * 1000);
+    memory.policy.books.lruvecs[0].recency.note_returned();
+    memory
+}
+
 #[test]
 fn phases_that_each_fit_are_changed_for_little_more_than_their_first_accesses() {
-    // As if something had come back before.
-    let by_rules = [Ingredient::Recency];
-    let with = misses_of_phases(&by_rules, 1400, 6);
-    let without = misses_of_phases(&[Ingredient::Recency, Ingredient::Lulls], 1400, 6);
-    assert!(with < 6000 * 11 / 10, "{with} misses of 6000 pages");
-    assert!(with < without, "{with} misses, {without} without lulls");
+    let nr_misses = misses_of_phases(with_returns(1400, 6), 6);
+    assert!(
+        nr_misses < 6000 * 11 / 10,
+        "{nr_misses} misses of 6000 pages"
+    );
 }
 
 #[test]
 fn the_coldest_has_waited_as_long_as_the_mean_says_whoever_is_next_to_go() {
-    let coldest_age = |left_out: &[Ingredient]| {
-        let mut memory = Memory::without(left_out, 100, 200);
-        memory.read_all(0..100);
-        // Of the proven the next to go alone is in use.
-        memory.read_all([0; 1000]);
-        memory.policy.coldest_age(0)
-    };
-    assert_eq!(coldest_age(&[Ingredient::Mean]), 0);
-    assert!(coldest_age(&[]) > 1000, "{}", coldest_age(&[]));
+    let mut memory = Memory::new(100, 200);
+    memory.read_all(0..100);
+    // Of the proven the next to go alone is in use.
+    memory.read_all([0; 1000]);
+    let coldest_age = memory.policy.coldest_age(0);
+    assert!(coldest_age > 1000, "{coldest_age}");
 }
 
 #[test]
@@ -295,10 +261,11 @@ fn nobody_is_proven_by_an_age_that_the_coldest_need_not_have() {
 
 #[test]
 fn a_memory_that_has_only_just_filled_does_not_take_a_young_page_for_the_coldest() {
-    let with = misses_of_phases(&[Ingredient::Recency], 1100, 2);
-    let without = misses_of_phases(&[Ingredient::Recency, Ingredient::Mean], 1100, 2);
-    assert!(with < 2000 * 105 / 100, "{with} misses of 2000 pages");
-    assert!(with < without, "{with} misses, {without} without the mean");
+    let nr_misses = misses_of_phases(with_returns(1100, 2), 2);
+    assert!(
+        nr_misses < 2000 * 105 / 100,
+        "{nr_misses} misses of 2000 pages"
+    );
 }
 
 #[test]

@@ -74,8 +74,6 @@ fn tiered_policy(
     Ok(match policy {
         KernelPolicy::MultiGen(of) => tiered(MultiGen::new(of.clone())?, config)?,
         KernelPolicy::TwoList(of) => tiered(TwoList::new(of.clone())?, config)?,
-        KernelPolicy::Strata(of, ingredients) => {
-            tiered(Strata::made_of(*ingredients, of.clone())?, config)?
-        }
+        KernelPolicy::Strata(of) => tiered(Strata::new(of.clone())?, config)?,
     })
 }

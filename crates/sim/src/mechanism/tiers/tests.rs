@@ -1,7 +1,7 @@
 //! Where pages end up, and that nothing is lost on the way.
 
 use proptest::prelude::*;
-use strata_lru::{Config, Ingredients};
+use strata_lru::Config;
 use strata_trace::{Access, Backing, Generator, Op, PageKey, Via};
 
 use super::*;
@@ -34,7 +34,7 @@ fn policies() -> [KernelPolicy; NR_POLICIES] {
     [
         KernelPolicy::MultiGen(Config::default()),
         KernelPolicy::TwoList(Config::default()),
-        KernelPolicy::Strata(Config::default(), Ingredients::ALL),
+        KernelPolicy::Strata(Config::default()),
     ]
 }
 
@@ -310,7 +310,7 @@ fn a_hot_set_beside_a_loop_is_on_the_fast_node_under_the_policy_of_our_own() {
         assert!(tiers.stats.pgpromote_success > 0 && tiers.stats.pgdemote_kswapd > 0);
         tiers.nr_hits[0]
     };
-    let all = hits(KernelPolicy::Strata(Config::default(), Ingredients::ALL));
+    let all = hits(KernelPolicy::Strata(Config::default()));
     // At least the hot set is up.
     assert!(all > 19_000, "{all}");
 }

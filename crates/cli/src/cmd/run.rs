@@ -204,7 +204,7 @@ pub(crate) struct RunArgs {
     /// Write a line of JSON to this file for each turn of the control loop: what it read, what it decided, what became of it
     ///
     /// The trace tells why Strata did what it did. The file is emptied when the program starts. It grows by about 100 KiB a
-    /// second while there is work, to 256 MiB at most. docs/reference/control-trace.md has every field.
+    /// second while there is work, to 256 MiB at most. docs/reference/control-trace.md describes it.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
 

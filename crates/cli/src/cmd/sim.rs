@@ -205,7 +205,7 @@ pub(crate) struct SimArgs {
 
     /// With --steered: write what each tick of the control loop read, decided and came to, as JSON lines
     ///
-    /// The lines are those of strata run --trace; docs/reference/control-trace.md names the fields. For one run: one trace, one
+    /// The lines are those of strata run --trace; docs/reference/control-trace.md describes them. For one run: one trace, one
     /// policy, one amount of memory.
     #[arg(long, value_name = "FILE", requires = "steered")]
     trace: Option<PathBuf>,

@@ -3,13 +3,11 @@
 
 use crate::support;
 
-use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{BufReader, Read};
 use std::path::PathBuf;
 
 use flate2::read::GzDecoder;
-use serde_json::Value;
 use strata_host::run::trace::{
     CacheAsk, Line, Plan, Recorded, Report, Request, Standing, Tick, Who, read,
 };
@@ -152,25 +150,6 @@ fn each_shows_what_it_was_recorded_for() {
     }
 }
 
-/// A name that is in a trace and not in the document, or the other way round, is a mistake in one of them.
-#[test]
-fn the_document_has_every_field() {
-    let document =
-        fs::read_to_string(checkout().join("docs/reference/control-trace.md")).expect("it");
-    let mut names = BTreeSet::new();
-    for (_, text) in texts() {
-        for line in text.lines() {
-            names_in(&serde_json::from_str(line).expect("JSON"), &mut names);
-        }
-    }
-    let told = |name: &&String| !document.contains(&format!("`{name}`"));
-    let missing: Vec<&String> = names.iter().filter(told).collect();
-    assert!(
-        missing.is_empty(),
-        "docs/reference/control-trace.md: {missing:?}"
-    );
-}
-
 #[test]
 fn the_documents_example_is_a_tick() {
     let document =
@@ -182,19 +161,6 @@ fn the_documents_example_is_a_tick() {
         panic!("{line:?} is no tick");
     };
     assert!(asked_bytes(&tick.plan) > 0, "the text says so: {tick:?}");
-}
-
-fn names_in(value: &Value, names: &mut BTreeSet<String>) {
-    match value {
-        Value::Object(fields) => {
-            for (name, value) in fields {
-                names.insert(name.clone());
-                names_in(value, names);
-            }
-        }
-        Value::Array(values) => values.iter().for_each(|value| names_in(value, names)),
-        _ => {}
-    }
 }
 
 /// What a trace can't say must be found, or nothing holds.

@@ -2,9 +2,7 @@
 
 use crate::support;
 
-use std::collections::BTreeSet;
 use std::io::BufReader;
-use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::Value;
@@ -48,20 +46,6 @@ fn traced_of(trace: &str, more: &[&str]) -> (String, Value) {
 
 fn parse(text: &str) -> Recorded {
     read(BufReader::new(text.as_bytes())).unwrap_or_else(|error| panic!("{error}"))
-}
-
-/// Which fields a trace has at all.
-fn keys(value: &Value, found: &mut BTreeSet<String>) {
-    match value {
-        Value::Object(fields) => {
-            for (name, value) in fields {
-                found.insert(name.clone());
-                keys(value, found);
-            }
-        }
-        Value::Array(items) => items.iter().for_each(|item| keys(item, found)),
-        _ => {}
-    }
 }
 
 #[test]
@@ -135,28 +119,6 @@ fn the_same_arguments_write_the_same_trace_and_change_nothing_of_the_run() {
     let alone = sim(&[&more[..], &["--memory", "60%"]].concat());
     let alone: Value = serde_json::from_slice(&alone.stdout).expect("JSON");
     assert_eq!(alone, report);
-}
-
-/// Whoever reads traces of runs on Linux need not learn another format: there is no field that the page does not name.
-#[test]
-fn every_field_is_explained_where_those_of_a_run_are() {
-    let page = support::programs::checkout().join(page());
-    let page = std::fs::read_to_string(page).expect("the page");
-    let mut found = BTreeSet::new();
-    for trace in [TRACE, LOOP] {
-        for line in traced_of(trace, &["--policy", "two-list"]).0.lines() {
-            keys(&serde_json::from_str(line).expect("JSON"), &mut found);
-        }
-    }
-    let unknown: Vec<_> = found
-        .iter()
-        .filter(|name| !page.contains(name.as_str()))
-        .collect();
-    assert!(unknown.is_empty(), "{unknown:?}");
-}
-
-fn page() -> &'static Path {
-    Path::new("docs/reference/control-trace.md")
 }
 
 #[test]

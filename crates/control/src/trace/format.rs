@@ -1,6 +1,6 @@
 //! What a line of a trace says.
 //!
-//! **Owns** the format, documented field by field in `docs/reference/control-trace.md`. **Does not own** what is recorded when
+//! **Owns** the format; `docs/reference/control-trace.md` says what a trace is and sends its readers here for each field. **Does not own** what is recorded when
 //! (whoever reads or decides), nor how lines are written and read.
 //!
 //! **Invariants** I1: no address and no number of a page, a process or a thread: quantities only. I2: the format does not

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # `make evaluate-tiers`: what goes down to slower memory and what comes up, counted in guests with two memory nodes, and the same strategies
 # in the simulator. Rewrites the tables of docs/validation/tiering.md; the words around them stay.
-# GUEST_KERNELS (6.1 6.12), GUEST_MGLRU (0 7): less than all of them. QUICK=1 rewrites nothing. STRATA names another binary.
+# GUEST_KERNELS (6.1 6.12), GUEST_MGLRU (0 7): less than all of them, whose table is printed and put nowhere. QUICK=1 rewrites nothing.
+# STRATA names another binary.
 source "$(dirname "$0")/lib.sh"
 
 if [ -n "${IN_GUEST:-}" ]; then
@@ -13,17 +14,22 @@ strata=${STRATA:-$target_dir/release/strata}
 page=docs/validation/tiering.md
 mkdir -p "$target_dir"
 
+logs=()
 for kernel in ${GUEST_KERNELS:-6.1 6.12}; do
     for mglru in ${GUEST_MGLRU:-0 7}; do
         log=$target_dir/evaluate-tiers-$kernel-$mglru
         scripts/guest.sh --kernel "$kernel" --mglru "$mglru" --nodes 2 --mem 3072 --disk 512 --timeout 3600 -- \
             env IN_GUEST=1 STRATA="$strata" scripts/evaluate-tiers.sh | tee "$log" >&2 || say "the guest $kernel $mglru did not end well"
-        [ -n "${QUICK:-}" ] || {
-            printf '%s, commit %s\n\n' "$(date -u +%Y-%m-%d)" "$(git rev-parse --short HEAD)"
-            grep -a '^|' "$log"
-        } | scripts/evaluate.py splice $page "guest-$kernel-$mglru"
+        [ "$mglru" = 0 ] && lists='two lists' || lists=MGLRU
+        logs+=("$kernel, $lists=$log")
     done
 done
+scripts/evaluate.py beside "${logs[@]}" >"$target_dir/evaluate-tiers-guests"
+cat "$target_dir/evaluate-tiers-guests"
+[ -n "${QUICK:-}${GUEST_KERNELS:-}${GUEST_MGLRU:-}" ] || {
+    printf '%s, commit %s\n\n' "$(date -u +%Y-%m-%d)" "$(git rev-parse --short HEAD)"
+    cat "$target_dir/evaluate-tiers-guests"
+} | scripts/evaluate.py splice $page guests
 
 simulated() {
     printf '| reads | policy | strategy | hits on the fast node | pages up |\n|---|---|---|---:|---:|\n'

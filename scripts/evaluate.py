@@ -5,6 +5,7 @@ evaluate.py sizes CSV                          amounts of memory that `strata si
 evaluate.py SECTION FRESH ZOO FILE=TRACE...    prints a table (`ratios`: CSV): FRESH has FILE.fd.csv and FILE.mmap.csv of
                                                `strata sim`, ZOO has FILE.csv of libCacheSim
 evaluate.py splice PAGE NAME                   puts stdin between the marks of that name in a page
+evaluate.py beside HEAD=LOG...                 tables with the same first two columns as one, in which each has a column
 evaluate.py planned PLAN.JSON BYTES            what a plan says of a budget: refaults expected, lowest and highest,
                                                and bytes held, a line each
 """
@@ -88,20 +89,14 @@ def ratios(cells):
 
 
 def relative(cells):
-    rows = []
-    for cell in cells:
-        known = [(cell.ratios[name], ZOO.get(name, name)) for name in RIVALS if name in cell.ratios]
-        ours = cell.ratios["strata"]
-        rows.append([cell.trace, str(cell.pages), f"{ours:.6f}", min(known)[1],
-                     f"{cell.over_best(ours):.3f}", f"{cell.over_lru(ours):.3f}"])
-    table(["trace", "pages", "`strata`", "the best", "over the best", "over `lru`"], rows)
-    print()
     summary(cells, ["strata"] + OURS[1:-1] + list(ZOO), lambda cell: cell.ratios)
+    worst = max(cells, key=lambda cell: cell.over_best(cell.ratios["strata"]))
+    print(f"\nWorst of `strata` over the best: {worst.over_best(worst.ratios['strata']):.3f} ({worst}).", end=" ")
     if all("ARC" in cell.ratios for cell in cells):
         theirs = geometric_mean([cell.over_best(cell.ratios["strata"], RIVALS[:-1]) for cell in cells])
-        print(f"\nWith S3-FIFO as libCacheSim has it alone the mean of `strata` over the best is {theirs:.4f}.")
+        print(f"With S3-FIFO as libCacheSim has it alone the mean of `strata` over the best is {theirs:.4f}.")
     else:
-        print(f"\n{NO_ZOO}: the best is the best of ours.")
+        print(f"{NO_ZOO}: the best is the best of ours.")
 
 
 def mapped(cells):
@@ -146,6 +141,21 @@ def splice(page, name):
         file.write(pattern.sub(lambda _: fresh, text))
 
 
+def beside(*logs):
+    """Lines of three cells; what a log lacks is empty."""
+    heads, paths = zip(*(log.split("=", 1) for log in logs))
+    found = {}
+    for number, path in enumerate(paths):
+        with open(path, errors="replace") as file:
+            rows = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in file if line.startswith("|")]
+        for what, counted, cell in (row for row in rows[2:] if len(row) == 3):
+            found.setdefault((what, counted), [""] * len(paths))[number] = cell
+    print("| what | counted | " + " | ".join(heads) + " |")
+    print("|---|---|" + "---|" * len(heads))
+    for key, cells in found.items():
+        print(("| " + " | ".join([*key, *cells]) + " |").replace("|  |", "| |"))
+
+
 def planned(plan, budget):
     with open(plan) as file:
         points = json.load(file)["points"]
@@ -160,6 +170,8 @@ def main(verb, *arguments):
         print(*sorted({int(row["memory_pages"]) for row in read_csv(arguments[0])}))
     elif verb == "splice":
         splice(*arguments)
+    elif verb == "beside":
+        beside(*arguments)
     elif verb == "planned":
         planned(*arguments)
     else:

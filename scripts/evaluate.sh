@@ -108,12 +108,11 @@ done
 printf '%s\0' "${traces[@]}" "${held_out[@]}" | xargs -0 -n 1 -P "${EVALUATE_JOBS:-2}" scripts/evaluate.sh --one
 
 say "the kernels' sequences"
-for what in kernels measured policy; do
+for what in kernels measured; do
     "$target_dir/release/examples/fidelity" $what >"$fresh/$what.md"
 done
 scripts/evaluate.py splice docs/validation/fidelity.md kernels <"$fresh/kernels.md"
 scripts/evaluate.py splice docs/validation/fidelity.md measured <"$fresh/measured.md"
-scripts/evaluate.py splice docs/validation/evaluation.md kernels <"$fresh/policy.md"
 names() { for trace in "$@"; do echo "$(file_name "$trace")=$(label "$trace")"; done; }
 mapfile -t shared_names < <(names "${traces[@]}")
 mapfile -t held_names < <(names "${held_out[@]}")

@@ -42,15 +42,17 @@ seeds
 # The last number behind a word of the log.
 last() { sed -nE "s/.*$1 *([0-9]+).*/\1/p" "$dir/log" | tail -n 1; }
 failed=0
-rows=''
+rows='' nr_inputs=0 found_in=''
 for target in "${targets[@]}"; do
     say "$target, $seconds s"
     mkdir -p "$dir/corpus/$target"
     found='nothing'
     cargo +nightly fuzz run --target-dir "$dir" "$target" "$dir/corpus/$target" -- -max_total_time="$seconds" \
         -max_len=65536 -rss_limit_mb=2048 -timeout=$timeout -report_slow_units=$timeout -print_final_stats=1 \
-        -artifact_prefix="$dir/found/$target-" >"$dir/log" 2>&1 || { found='**a failure**'; failed=1; tail -n 40 "$dir/log" >&2; }
-    rows+="| \`$target\` | $(last 'number_of_executed_units:') | $(last 'cov:') | $found |"$'\n'
+        -artifact_prefix="$dir/found/$target-" >"$dir/log" 2>&1 || { found='**a failure**'; found_in+="${found_in:+, }\`$target\`"; failed=1; tail -n 40 "$dir/log" >&2; }
+    nr=$(last 'number_of_executed_units:')
+    nr_inputs=$((nr_inputs + ${nr:-0}))
+    rows+="| \`$target\` | $nr | $(last 'cov:') | $found |"$'\n'
 done
 rmdir fuzz/artifacts/* fuzz/artifacts fuzz/corpus/* fuzz/corpus 2>/dev/null || true
 [ $# = 0 ] || { printf '%s' "$rows"; exit $failed; }
@@ -61,13 +63,10 @@ $(date -u +%Y-%m-%d), commit $(git rev-parse --short HEAD 2>/dev/null || echo un
 
     make fuzz FUZZ_SECONDS=$seconds
 
-A target is one input format or one peer: a trace format each (\`guessed\` has the format guessed, \`recording\` reads the blocks of recordings), the
-kernel's \`lru_gen\` text and commands, and clients of the control socket and the metrics port (\`remote\`). An input may be refused. It may not panic,
-overflow, leak, take more than 2 GiB or half an hour, or read differently once it is written in Strata's own format. Each bug that fuzzing
-finds becomes a test beside the code that had it. \`crates/trace/tests/mutations.rs\` breaks whole traces of every format in each \`make test\`.
+A target is one input format or one peer: a trace format each (\`guessed\` guesses it, \`recording\` reads blocks of recordings), the kernel's
+\`lru_gen\` text and commands, and clients of the control socket and the metrics port (\`remote\`). An input may be refused. It may not panic,
+overflow, leak, take more than 2 GiB or half an hour, or read differently once it is written in Strata's own format.
 
-| target | inputs tried | edges covered | found |
-|---|---:|---:|---|
-${rows}
+Found: ${found_in:-nothing}, in ${#targets[@]} targets and $nr_inputs inputs.
 END
 exit $failed

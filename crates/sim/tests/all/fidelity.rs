@@ -113,5 +113,4 @@ fn a_kernel_measured_again_reads_back_what_it_was_recorded_to() {
 fn the_tables_in_the_documentation_are_up_to_date() {
     assert_in_documentation("fidelity.md", &oracle::measured_table(&MEASURED));
     assert_in_documentation("fidelity.md", &oracle::table(&RECORDED));
-    assert_in_documentation("evaluation.md", &oracle::policy_table(&RECORDED));
 }

@@ -140,8 +140,8 @@ fn replay_case(figures: Figures) -> Result<Case, Failure> {
 /// stands how far its repeats lay apart.
 pub(crate) fn table(cases: &[Case]) -> String {
     let mut lines = vec![
-        "| kernel | case | classic | `two-list` | ratio | MGLRU | `mglru:v6.1` | ratio | MGLRU / classic | ours |".to_owned(),
-        "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|".to_owned(),
+        "| kernel | case | classic | `two-list` | ratio | MGLRU | `mglru:v6.1` | ratio | MGLRU / classic | ours | `strata` / better |".to_owned(),
+        "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|".to_owned(),
     ];
     for case in cases {
         let note = if case.is_graded() {
@@ -156,11 +156,12 @@ pub(crate) fn table(cases: &[Case]) -> String {
         };
         let (kernel, ours) = case.generations_over_classic();
         lines.push(format!(
-            "| {} | {}{note} | {} | {} | {kernel:.3} | {ours:.3} |",
+            "| {} | {}{note} | {} | {} | {kernel:.3} | {ours:.3} | {:.3} |",
             case.setting.kernel,
             case.setting.name,
             pair(case.classic),
             pair(case.mglru),
+            case.strata_over_better(),
         ));
     }
     lines.join("\n") + "\n"
@@ -190,26 +191,6 @@ pub(crate) fn measured_table(cases: &[Case]) -> String {
             "| {kernel} | {name} | {sequence_pages} | {memory_pages} | {swappiness} | {} | {} | {of_kernel:.3} | {of_ours:.3} | {:.3} |",
             pair(case.classic),
             pair(case.mglru),
-            case.strata_over_better(),
-        ));
-    }
-    lines.join("\n") + "\n"
-}
-
-/// The policy of our own against the better of a kernel's two, as a table of `docs/validation/evaluation.md`.
-pub(crate) fn policy_table(cases: &[Case]) -> String {
-    let mut lines = vec![
-        "| kernel | case | classic | MGLRU | `strata` | over the better |".to_owned(),
-        "|---|---|---:|---:|---:|---:|".to_owned(),
-    ];
-    for case in cases {
-        lines.push(format!(
-            "| {} | {} | {} | {} | {} | {:.3} |",
-            case.setting.kernel,
-            case.setting.name,
-            case.classic.kernel.read_backs,
-            case.mglru.kernel.read_backs,
-            case.strata,
             case.strata_over_better(),
         ));
     }

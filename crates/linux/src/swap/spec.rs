@@ -99,7 +99,7 @@ fn parse(text: &str) -> Result<SwapSpec, String> {
 fn parse_swap_size(text: &str) -> Result<u64, String> {
     let bytes = match text.strip_suffix('%') {
         Some(percent) => share_of_memory(percent)
-            .ok_or(format!("size {text:?}: a share of memory is 1% to 400%"))?,
+            .ok_or_else(|| format!("size {text:?}: a share of memory is 1% to 400%"))?,
         None => {
             parse_size(text).map_err(|SizeError { why, .. }| format!("size {text:?}: {why}"))?
         }

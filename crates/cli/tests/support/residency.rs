@@ -26,6 +26,14 @@ macro_rules! open_disk {
     };
 }
 
+/// Whether the machine pages out what is idle by itself: page cache then goes that no test has touched.
+pub(crate) fn has_damon_pageout() -> bool {
+    let actions =
+        "cat /sys/kernel/mm/damon/admin/kdamonds/*/contexts/*/schemes/*/action 2>/dev/null";
+    let told = Command::new("sh").args(["-c", actions]).output();
+    told.is_ok_and(|told| String::from_utf8_lossy(&told.stdout).contains("pageout"))
+}
+
 /// Within 1 % or 1 MiB, whichever is more.
 pub(crate) fn is_near(found: u64, truth: u64) -> bool {
     found.abs_diff(truth) <= MIB.max(truth / 100)

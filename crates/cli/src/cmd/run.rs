@@ -74,7 +74,7 @@ pub(crate) struct RunArgs {
     #[arg(short, long, value_name = "SIZE", value_parser = size_arg, allow_hyphen_values = true)]
     memory: u64,
 
-    /// Where anonymous memory goes: existing, zram:SIZE, zram:SIZE,ALGORITHM, file:PATH:SIZE, zswap:PATH:SIZE; SIZE may be 25% of memory
+    /// Where anonymous memory goes: existing, zram:SIZE, zram:SIZE,ALGORITHM, file:PATH:SIZE, zswap:PATH:SIZE; 25% as SIZE is a share of memory
     ///
     /// existing uses what the machine has (without any swap only file pages can be evicted).
     /// zram:SIZE or zram:SIZE,ALGORITHM makes a compressed device in memory, for example zram:2G,lz4.

@@ -66,3 +66,32 @@ fn a_promise_by_time_that_nobody_can_judge_is_refused_with_what_is_missing() {
     assert_eq!(said.code(), Some(2), "{}", said.stderr);
     assert!(said.stderr.contains("is there swap?"), "{}", said.stderr);
 }
+
+#[test]
+fn without_swap_and_where_it_is_nearly_full_anonymous_memory_stays_and_that_is_told() {
+    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    if !swap_areas().expect("read").is_empty() {
+        skip!("the machine has swap");
+    }
+    let _guard = Guard::new();
+    let idler = Idler::start("no-room");
+    let name = idler.name();
+    for (options, why, away) in [
+        (&["--promise", "100%/min"][..], "no_swap", 0..=0),
+        // A tenth of it is left to others.
+        (
+            &["--promise", "100%/min", "--swap", "zram:16M", "--release"][..],
+            "swap_is_full",
+            8 * MIB..=16 * MIB,
+        ),
+    ] {
+        let live = Live::start(&guard(options));
+        let told = wait_for(&live, why, |status| {
+            of(status, &name)["why_not_more"] == why
+        });
+        let away_bytes = bytes(of(&told, &name), "away_anon_bytes");
+        assert!(away.contains(&away_bytes), "{told:#}");
+        end(live);
+    }
+    idler.end();
+}

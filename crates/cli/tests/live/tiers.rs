@@ -198,12 +198,44 @@ fn what_processes_of_one_group_map_together_goes_down_and_what_another_group_map
         there(&family)
     );
     assert_eq!(there(&split), None, "another group maps it, too");
+    // The child, which does nothing, is known to have gone with it: nobody tries that again at each walk.
+    let mut tried = Vec::new();
+    for nr_walks in [3, 3] {
+        let first = bytes(&live.json(), "nr_walks");
+        let last = wait_for(&live, "walks more", |status| {
+            bytes(status, "nr_walks") >= first + nr_walks
+        });
+        tried.push(bytes(&last["tiers"]["stayed"], "there"));
+    }
+    assert!(tried[1] - tried[0] < HALF / 8, "{tried:?}");
     end(live);
     for mut halves in [family, split] {
         halves.touch.ask("rest");
         halves.touch.ask("reap");
         halves.end();
     }
+}
+
+#[test]
+fn a_guard_that_is_killed_while_pages_move_leaves_nothing_to_undo() {
+    needs!("cap_bpf", "memory_cgroup");
+    let nodes = two_nodes!();
+    let _guard = Guard::new();
+    let (_, slow) = kernel_ids(&nodes);
+    let mut halves = Halves::start("killed");
+    halves.touch.ask("hammerrange 0 1");
+    let name = halves.name();
+    let before = halves.group.values();
+    for share in [8, 24] {
+        let mut live = Live::start(&tiers(&[]));
+        wait_for(&live, "some of it to go down", |status| {
+            told(status, &name, slow) >= share * MIB
+        });
+        live.signal(rustix::process::Signal::KILL);
+        live.end();
+    }
+    assert_eq!(halves.group.values(), before);
+    halves.end();
 }
 
 #[test]

@@ -33,6 +33,7 @@ impl Managed {
     pub(super) fn choose(&mut self, observer: &Observer, again: bool) {
         let at = observer.elapsed();
         self.writes.hold_up = false;
+        self.guests = self.pages.guest_groups();
         let swap_room_pages = self.anon_room(at);
         let by_amount: BTreeSet<GroupId> = self
             .groups
@@ -94,9 +95,9 @@ impl Managed {
             Hand::Exact => false,
             // The kernel would swap what slower memory has room for.
             Hand::Auto if self.moves.is_some() && group.rule().tiers => false,
-            Hand::Auto if self.pages.holds_guest(id) => false,
             Hand::Auto => {
                 self.amounts.is_some()
+                    && !self.guests.contains(&id)
                     && self.prices.prefer_amount()
                     && group.fares.may_take(at)
                     && is_reclaimed_by_amount(group.reader())
@@ -120,7 +121,7 @@ impl Managed {
         // The kernel would swap what slower memory has room for.
         let goes_down = self.moves.is_some() && group.rule().tiers;
         // Nor is seen which pages a guest uses.
-        let is_blind = self.config.hand == Hand::Auto && self.pages.holds_guest(id);
+        let is_blind = self.config.hand == Hand::Auto && self.guests.contains(&id);
         if goes_down || is_blind || !group.is_promised() || !group.fares.may_take(at) {
             return none;
         }

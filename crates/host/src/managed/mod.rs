@@ -65,7 +65,7 @@ use moves::Moves;
 use prices::Prices;
 use recalls::Recalls;
 use resort::Resort;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use strata_control::guard;
 use strata_linux::access::{self, AccessChoice, AccessError};
@@ -133,7 +133,8 @@ pub struct Managed {
     moves: Option<Moves>,
     /// The rules that that follows from.
     tiers_looked_at: Option<TierRules>,
-    /// What is done when the host is short of memory.
+    /// Groups that hold memory of guests, as of the last walk.
+    guests: BTreeSet<GroupId>,
     /// Limits that groups live under, as of the last walk.
     limits: Vec<Limited>,
     /// Nothing idle was left when memory was short last.
@@ -182,6 +183,7 @@ impl Managed {
             caches: Some(Caches::start().map_err(ManagedError::Thread)?),
             moves: None,
             tiers_looked_at: None,
+            guests: BTreeSet::new(),
             limits: Vec::new(),
             is_exhausted: false,
             resort: None,

@@ -42,6 +42,8 @@ pub(super) struct Waiting {
 #[derive(Debug)]
 pub(super) struct Moved {
     pub(super) runs: Vec<Run>,
+    /// What was there already, as another process of the group has moved it.
+    pub(super) there: Vec<Run>,
     /// What others have mapped, too.
     pub(super) stayed: Vec<Run>,
     pub(super) to: NodeId,
@@ -326,10 +328,14 @@ impl Moves {
             nr_pages: 1,
             idle: Duration::ZERO,
         };
-        let shared = report.shared.iter().map(|address| address / PAGE_BYTES);
+        let pages_at = |addresses: &[u64]| -> Vec<Run> {
+            let pages = addresses.iter().map(|address| address / PAGE_BYTES);
+            pages.map(run).collect()
+        };
         Some(Moved {
             runs: moved.map(|(page, _)| run(*page)).collect(),
-            stayed: shared.map(run).collect(),
+            there: pages_at(&report.there),
+            stayed: pages_at(&report.shared),
             to: sent.to,
             is_up: sent.is_up,
         })

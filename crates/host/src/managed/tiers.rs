@@ -69,6 +69,7 @@ impl Managed {
         while let Some(report) = moves.mover.poll() {
             if let Some(went) = moves.moved(&report) {
                 let moved = self.pages.migrated(&went.runs, went.to, went.is_up);
+                self.pages.migrated(&went.there, went.to, went.is_up);
                 self.pages.stayed(&went.stayed);
                 moves.count(moved.nr_pages.total(), moved.nr_back_pages, went.is_up);
             }

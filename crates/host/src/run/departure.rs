@@ -13,7 +13,7 @@ use crate::run::gauge::Gauge;
 use crate::run::report::LetGoReport;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use strata_linux::actuator::bring_back;
+use strata_linux::actuator::{Allowance, bring_back};
 use strata_linux::cgroup::GroupReader;
 use strata_linux::process::{Process, ProcessTree};
 use strata_linux::swap::{self, SWAPOFF_MARGIN_BYTES};
@@ -66,16 +66,12 @@ impl Departure {
         let brought_back_bytes = match at_detach {
             AtDetach::Leave => None,
             AtDetach::BringBack => {
-                let until = Instant::now() + BRING_BACK_MAX;
-                let may_read = |bytes| {
-                    let available_bytes = swap::available_memory_bytes().unwrap_or(0);
-                    let group = self.group.as_ref();
-                    let below_limits_bytes = group.and_then(GroupReader::room_bytes);
-                    let room_bytes = room_bytes(available_bytes, below_limits_bytes);
-                    room_bytes >= bytes && Instant::now() < until
+                let mut bounds = Bounds {
+                    group: self.group.as_ref(),
+                    until: Instant::now() + BRING_BACK_MAX,
+                    is_over,
                 };
-                let mut is_over = || Instant::now() >= until || is_over();
-                Some(bring_back(&self.processes, &may_read, &mut is_over))
+                Some(bring_back(&self.processes, &mut bounds))
             }
         };
         LetGoReport {
@@ -91,6 +87,24 @@ pub(super) fn swapped_bytes<'a>(processes: impl Iterator<Item = &'a Arc<Process>
         Ok(bytes) => Some(sum.unwrap_or(0) + bytes),
         Err(_) => sum,
     })
+}
+
+struct Bounds<'a> {
+    group: Option<&'a GroupReader>,
+    until: Instant,
+    is_over: &'a mut dyn FnMut() -> bool,
+}
+
+impl Allowance for Bounds<'_> {
+    fn room_bytes(&self) -> u64 {
+        let available_bytes = swap::available_memory_bytes().unwrap_or(0);
+        let below_limits_bytes = self.group.and_then(GroupReader::room_bytes);
+        room_bytes(available_bytes, below_limits_bytes)
+    }
+
+    fn is_over(&mut self) -> bool {
+        Instant::now() >= self.until || (self.is_over)()
+    }
 }
 
 fn room_bytes(available_bytes: u64, below_limits_bytes: Option<u64>) -> u64 {

@@ -49,7 +49,7 @@ mod split;
 mod worker;
 
 pub use advise::PageoutError;
-pub use bring_back::bring_back;
+pub use bring_back::{Allowance, bring_back};
 pub use by_amount::{ByAmount, Freed};
 pub use cache::{CacheDone, CacheOutcome, CacheRequest, CacheThread, CacheTotals, Which};
 pub use cache_mover::{CacheMoveReport, CacheMoveRequest, CacheMover, CachePages, Promote};

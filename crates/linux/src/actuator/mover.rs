@@ -73,6 +73,8 @@ pub struct MoveReport {
     pub token: u32,
     /// Whether each page moved, in the order of the request.
     pub moved: Vec<bool>,
+    /// Pages that were on the node already.
+    pub there: Vec<u64>,
     /// Where pages are that others have mapped, too: they are not to be tried again.
     pub shared: Vec<u64>,
     /// Pages that stayed, by reason.
@@ -120,6 +122,7 @@ fn carry_out(request: &MoveRequest, stop: &StopFlag) -> MoveReport {
     let mut report = MoveReport {
         token: request.token,
         moved: Vec::with_capacity(request.addresses.len()),
+        there: Vec::new(),
         shared: Vec::new(),
         stayed: BTreeMap::new(),
     };
@@ -171,8 +174,10 @@ fn move_batch(request: &MoveRequest, batch: &[u64], report: &mut MoveReport) {
             _ => why(&outcome, told(*address)),
         };
         report.moved.push(false);
-        if unmoved == Unmoved::Shared {
-            report.shared.push(*address);
+        match unmoved {
+            Unmoved::There => report.there.push(*address),
+            Unmoved::Shared => report.shared.push(*address),
+            Unmoved::Gone | Unmoved::Forbidden | Unmoved::Full | Unmoved::Busy => {}
         }
         *report.stayed.entry(unmoved).or_default() += 1;
     }

@@ -21,8 +21,8 @@ use crate::process::{PagemapEntry, Process};
 use crate::sys::madvise::{self, Advice};
 use crate::sys::touch;
 
-/// See R3.
-const WINDOW_PAGES: u64 = 64;
+use super::bring_back::{WINDOW_PAGES, cut, runs};
+
 /// Pieces that are handed to a thread at once.
 const PIECE_PAGES: u64 = 4 * WINDOW_PAGES;
 
@@ -160,40 +160,4 @@ fn touch_all(process: &Process, pages: &[u64]) -> u64 {
         rest = rest.get(nr_touched + 1..).unwrap_or_default();
     }
     nr_pages
-}
-
-/// A range in pieces of at most so many pages.
-pub(super) fn cut(range: AddrRange, nr_pages: u64) -> impl Iterator<Item = AddrRange> {
-    let bytes = nr_pages * PAGE_BYTES;
-    let starts = (range.start..range.end).step_by(bytes as usize);
-    starts.map(move |start| AddrRange::new(start, range.end.min(start.saturating_add(bytes))))
-}
-
-/// Pages that lie side by side as ranges.
-pub(super) fn runs(pages: &[u64]) -> Vec<AddrRange> {
-    let mut ranges = Vec::new();
-    for page in pages {
-        AddrRange::new(*page, page + PAGE_BYTES).append_to(&mut ranges);
-    }
-    ranges
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pages_side_by_side_are_one_range_and_pieces_cover_a_range() {
-        let pages = [1, 2, 3, 7, 9, 10].map(|page| page * PAGE_BYTES);
-        let pieces: Vec<u64> = runs(&pages).iter().map(|range| range.nr_pages()).collect();
-        assert_eq!(pieces, [3, 1, 2]);
-        let range = AddrRange::new(3 * PAGE_BYTES, 600 * PAGE_BYTES);
-        let pieces: Vec<AddrRange> = cut(range, WINDOW_PAGES).collect();
-        assert_eq!(
-            pieces.iter().map(|piece| piece.nr_pages()).sum::<u64>(),
-            597
-        );
-        assert!(pieces.iter().all(|piece| piece.nr_pages() <= WINDOW_PAGES));
-        assert_eq!(pieces.last().map(|piece| piece.end), Some(range.end));
-    }
 }

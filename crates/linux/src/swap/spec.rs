@@ -43,7 +43,7 @@ pub enum SwapSpec {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "invalid swap {text:?}: {why}; accepted are existing, zram:SIZE[,ALGORITHM], file:PATH:SIZE \
-     and zswap:PATH:SIZE, for example zram:2G,lz4 or zram:25% of memory"
+     and zswap:PATH:SIZE, for example zram:2G,lz4 or zram:25% (of memory)"
 )]
 pub struct SwapSpecError {
     /// What was given.

@@ -8,7 +8,7 @@
 //! **Invariants**
 //! - I1: none of the pages that are left out is older than one that is given, while there is room; but code may be spared.
 //! - I2: what is locked and what can't be seen is never given; what several spaces map only where it is to go to another
-//!   memory node and all of them are of the group.
+//!   memory node, they were forked from one another, and all that are known to map it are of the group.
 
 use super::commons::{Commons, Mapper};
 use super::on_nodes::On;
@@ -56,7 +56,7 @@ pub struct Run {
 pub struct Candidates {
     /// Oldest first; of one age by space and address.
     pub runs: Vec<Run>,
-    /// As `runs`: what several spaces of the group map, as one of them maps it.
+    /// As `runs`: what several forked spaces of the group map, as one of them maps it.
     pub shared: Vec<Run>,
     /// Pages in these.
     pub nr_pages: u64,

@@ -106,18 +106,20 @@ impl Commons {
     }
 
     /// Of pages of a table, by entry with when they were last accessed by anybody: those that several spaces of the mapper's
-    /// part map and nobody else does. What is in `given` is left out, and what is found is in it from then on.
+    /// part wrote to before they were forked from one another, and map. Of objects nobody tells who else maps them. What is in
+    /// `given` is left out, and what is found is in it from then on.
     pub(super) fn within_part(
         &self,
         mapper: Mapper<'_>,
         table_no: u64,
         table: &Table,
         pages: &Bits,
-        given: &mut BTreeMap<(Owner, u64), Bits>,
+        given: &mut BTreeMap<(FamilyNo, u64), Bits>,
     ) -> Vec<(usize, Stamp)> {
         let mut found = Vec::new();
-        for (owner, number, shift, pages) in homes(mapper, table_no, table, pages) {
-            let Some(common) = self.tables.get(&(owner, number)) else {
+        for (owner, number, _, pages) in homes(mapper, table_no, table, pages) {
+            let (Owner::Family(family), Some(common)) = (owner, self.tables.get(&(owner, number)))
+            else {
                 continue;
             };
             let left_out = [
@@ -128,13 +130,12 @@ impl Commons {
             let theirs = left_out
                 .iter()
                 .fold(common.twice, |theirs, out| table::without(&theirs, out));
-            let given = given.entry((owner, number)).or_default();
+            let given = given.entry((family, number)).or_default();
             table::ones(&pages, |index| {
-                let there = shifted(index, shift);
-                let (word, bit) = place_of(there);
+                let (word, bit) = place_of(index);
                 if theirs[word] & !given[word] & bit != 0 {
                     given[word] |= bit;
-                    found.push((index, common.stamps[there]));
+                    found.push((index, common.stamps[index]));
                 }
             });
         }

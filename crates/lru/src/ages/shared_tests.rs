@@ -1,6 +1,6 @@
-//! Pages that several spaces of one group map, and nobody else: they go to another node, each once.
+//! Pages that several forked spaces of one group map, and nobody else: they go to another node, each once.
 
-use super::model_tests::{Model, Whole};
+use super::model_tests::{Identity, Model, Whole};
 use super::steps_tests::NR_GROUPS;
 use super::*;
 use crate::ids::{NodeId, NodeSet};
@@ -10,12 +10,13 @@ impl Model {
     /// Of pages older than this, those that may go are given, once each, and no others.
     pub(super) fn check_shared(&self, ledger: &Ledger, older_s: u64) -> Result<(), TestCaseError> {
         let wholes = self.wholes();
-        let may_go = |whole: &Whole| {
+        let may_go = |identity: &Identity, whole: &Whole| {
             let stands = |(space, number): &(u8, u64)| {
                 let place = self.place_of(*space, *number).unwrap();
                 matches!(place.standing, Standing::Ordinary | Standing::Code)
             };
-            whole.mappers.len() > 1
+            matches!(identity, Identity::Family(..))
+                && whole.mappers.len() > 1
                 && whole.groups.len() == 1
                 && !whole.is_unseen
                 && whole.mappers.iter().all(stands)
@@ -45,13 +46,16 @@ impl Model {
                     pages.map(|page| (run.space.0 as u8, page))
                 })
                 .collect();
-            for whole in wholes
-                .values()
-                .filter(|whole| whole.groups.contains(&group))
-            {
+            let of_group = |(_, whole): &(&Identity, &Whole)| whole.groups.contains(&group);
+            for (identity, whole) in wholes.iter().filter(of_group) {
                 let of_whole = |page: &&(u8, u64)| whole.mappers.contains(page);
                 let nr_given = given.iter().filter(of_whole).count();
-                prop_assert_eq!(nr_given, usize::from(may_go(whole)), "{:?}", whole);
+                prop_assert_eq!(
+                    nr_given,
+                    usize::from(may_go(identity, whole)),
+                    "{:?}",
+                    whole
+                );
                 given.retain(|page| !whole.mappers.contains(page));
             }
             prop_assert_eq!(given, []);

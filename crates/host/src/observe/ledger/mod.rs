@@ -171,11 +171,14 @@ impl AgedPages {
         files.collect()
     }
 
-    /// Whether a space of the group holds memory of a guest.
-    pub fn holds_guest(&self, group: GroupId) -> bool {
-        let mut spaces = self.ledger.spaces().filter(|(_, of)| *of == group);
-        let space_of = |no: SpaceNo| self.spaces.get(&SpaceId(no.0));
-        spaces.any(|(no, _)| space_of(no).is_some_and(|space| space.holds_guest))
+    /// Groups in which a space holds memory of a guest.
+    pub fn guest_groups(&self) -> BTreeSet<GroupId> {
+        let holds_guest = |no: SpaceNo| {
+            let space = self.spaces.get(&SpaceId(no.0));
+            space.is_some_and(|space| space.holds_guest)
+        };
+        let spaces = self.ledger.spaces().filter(|(no, _)| holds_guest(*no));
+        spaces.map(|(_, group)| group).collect()
     }
 
     /// The ledger itself.

@@ -226,15 +226,20 @@ fn a_guard_that_is_killed_while_pages_move_leaves_nothing_to_undo() {
     halves.touch.ask("hammerrange 0 1");
     let name = halves.name();
     let before = halves.group.values();
-    for share in [8, 24] {
-        let mut live = Live::start(&tiers(&[]));
-        wait_for(&live, "some of it to go down", |status| {
-            told(status, &name, slow) >= share * MIB
+    let moved = |live: &Live, mib: u64| {
+        wait_for(live, "some of it to go down", |status| {
+            told(status, &name, slow) >= mib * MIB
         });
-        live.signal(rustix::process::Signal::KILL);
-        live.end();
-    }
+    };
+    let mut killed = Live::start(&tiers(&[]));
+    moved(&killed, 8);
+    killed.signal(rustix::process::Signal::KILL);
+    killed.end();
     assert_eq!(halves.group.values(), before);
+    // The next one goes on, and its end removes what the first has left in the state directory.
+    let live = Live::start(&tiers(&[]));
+    moved(&live, 24);
+    end(live);
     halves.end();
 }
 

@@ -105,7 +105,7 @@ pub(crate) struct Cli {
 pub(crate) enum Verb {
     Run(Box<run::RunArgs>),
     Compare(Box<compare::CompareArgs>),
-    Guard(guard::GuardArgs),
+    Guard(Box<guard::GuardArgs>),
     Park(park::ParkArgs),
     Wake(wake::WakeArgs),
     Idle(idle::IdleArgs),

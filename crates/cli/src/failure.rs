@@ -25,7 +25,7 @@ pub(crate) struct UsageError(pub(crate) String);
 
 /// Status of a usage error, as clap has it.
 pub(crate) const STATUS_USAGE: u8 = 2;
-/// Status of `run` and `record` when Strata fails before or instead of the program.
+/// Status of a verb that starts a program when Strata fails before or instead of the program.
 const STATUS_RUN_FAILED: u8 = 125;
 /// Status of any other verb that fails.
 const STATUS_FAILED: u8 = 1;
@@ -38,7 +38,7 @@ pub(crate) fn is_broken_pipe(error: &Error) -> bool {
         .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// Status of a failed `strata run` or `strata record`.
+/// Status of a failed verb that starts a program.
 pub(crate) fn status_of_run(error: &Error) -> u8 {
     if error.is::<UsageError>() {
         return STATUS_USAGE;

@@ -4,12 +4,14 @@
 //! after and what is taken (`strata_host::managed`), what was (`history`), nor what other programs are told (`service`).
 
 mod aside;
+mod command;
 mod history;
 mod rules_file;
 mod service;
 mod table;
 mod values;
 
+use std::ffi::OsString;
 use std::io::{IsTerminal, stdout};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -41,6 +43,7 @@ use crate::cmd::wake;
 use crate::failure::UsageError;
 use crate::print;
 use aside::{Read, Rereading, Stdout};
+use command::Command;
 use rules_file::RulesFile;
 use service::Service;
 use table::table;
@@ -80,6 +83,9 @@ EXAMPLES
 
   What has it given back since yesterday, and what came back?
       strata guard history
+
+  Only one program, which is started for it:
+      strata guard --promise 0.2%/min --swap zram:1G -- node server.js
 
   Only some groups, and what was not used for ten minutes:
       strata guard --promise 0.2%/min --cgroup '/system.slice/*' --min-age 10m
@@ -182,6 +188,25 @@ pub(crate) struct GuardArgs {
     /// object a line, at each walk
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
+
+    /// A command to start, in a cgroup of its own, which alone is looked after until it ends
+    ///
+    /// Signals are passed on to it, and its status is that of the guard. The table is printed to stderr when it has ended, and
+    /// the swap that was made is taken down.
+    #[arg(
+        last = true,
+        value_name = "COMMAND",
+        requires = "promise",
+        conflicts_with_all = ["config", "cgroups", "length", "dry_run"]
+    )]
+    command: Vec<OsString>,
+}
+
+impl GuardArgs {
+    /// Whether a command is started, whose status counts.
+    pub(crate) fn has_command(&self) -> bool {
+        !self.command.is_empty()
+    }
 }
 
 /// Who chooses the pages that go.
@@ -298,7 +323,8 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
             .map(report_file::try_regular)
             .transpose()?,
     })?;
-    let mut managed = Managed::start(config, asked.rules)?;
+    let rules = asked.rules;
+    let mut managed = Managed::start(config, rules.clone())?;
     let house = match config.is_acting {
         true => Some(House::prepare(&swap)?),
         false => None,
@@ -308,13 +334,28 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
             "the swap of the guard before is taken over: {swap}"
         ));
     }
-    if let Err(error) = managed.measure() {
+    let give_up = |house: Option<House>| {
         if let Some(house) = house {
             let is_new = house.taken_over().is_none();
             end(house, is_new || args.release);
         }
+    };
+    if let Err(error) = managed.measure() {
+        give_up(house);
         return Err(UsageError(error.to_string()).into());
     }
+    let prepared = match args.has_command() {
+        false => Ok((None, Who::Served(Managed::subject()))),
+        true => Command::prepare(&args.command, &mut managed, rules)
+            .map(|(command, who)| (Some(command), who)),
+    };
+    let (command, who) = match prepared {
+        Ok(prepared) => prepared,
+        Err(error) => {
+            give_up(house);
+            return Err(error);
+        }
+    };
     if let Some(house) = &house {
         managed.may_halt(house.to_write());
     }
@@ -328,12 +369,13 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
     let mut rereading = None;
     let mut can_tell = true;
     let attended = attend(
-        &Who::Served(Managed::subject()),
+        &who,
         config.access,
         TICK,
         args.length.map(Duration::from_millis),
         &mut |observer, turn| {
-            if hangs_up.swap(false, Ordering::Relaxed) {
+            // A command is told by itself.
+            if hangs_up.swap(false, Ordering::Relaxed) && !args.has_command() {
                 match &args.config {
                     Some(path) => rereading = read_again(path, managed.read_latency()),
                     None => return Attention::Enough,
@@ -367,7 +409,7 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
                 }
                 service.walked(&status);
                 history.look(&status);
-                can_tell = tell(&out, &status, args.format);
+                can_tell = tell(&out, &status, args);
             }
             tell_news(managed.news());
             tell_news(parker.as_mut().map(Parker::news).unwrap_or_default());
@@ -384,20 +426,29 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
     service.end();
     tell_news(managed.news());
     let status = managed.status();
+    let has_command = command.is_some();
+    command.into_iter().for_each(Command::end);
     if let Some(house) = house {
-        end(house, args.release);
-        if args.release {
+        let is_released = args.release || has_command;
+        end(house, is_released);
+        if is_released {
             wake_parked(&managed);
         }
         wake::tidy();
     }
     history.end(&status);
-    attended?;
+    let attended = attended?;
     out.end()?;
-    if args.format == Format::Text && !stdout().is_terminal() {
-        print::data(table(&status, print::columns()))?;
+    match args.format {
+        Format::Text if has_command => print::block(&table(&status, None)),
+        Format::Text if !stdout().is_terminal() => {
+            print::data(table(&status, print::columns()))?;
+        }
+        Format::Text | Format::Json => {}
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(attended
+        .exit_status
+        .map_or(ExitCode::SUCCESS, ExitCode::from))
 }
 
 /// Says what was done with whole groups.
@@ -488,13 +539,14 @@ fn hold_from_now_on(read: Read, managed: &mut Managed) {
 }
 
 /// Returns whether stdout can be written still.
-fn tell(out: &Stdout, status: &Status, format: Format) -> bool {
-    match format {
+fn tell(out: &Stdout, status: &Status, args: &GuardArgs) -> bool {
+    match args.format {
         Format::Json => match serde_json::to_string(status) {
             Ok(line) => out.say(format!("{line}\n")),
             Err(_) => true,
         },
-        Format::Text if stdout().is_terminal() => {
+        // The terminal is the command's.
+        Format::Text if !args.has_command() && stdout().is_terminal() => {
             out.say(format!("{CLEAR}{}", table(status, print::columns())))
         }
         Format::Text => true,

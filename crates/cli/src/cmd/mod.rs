@@ -35,8 +35,9 @@ use crate::{failure, print};
 
 /// Does what was asked; a failure is told on stderr.
 pub(crate) fn dispatch(verb: Verb) -> ExitCode {
-    let status_of = match verb {
+    let status_of = match &verb {
         Verb::Run(_) | Verb::Record(_) => failure::status_of_run,
+        Verb::Guard(args) if args.has_command() => failure::status_of_run,
         _ => failure::status,
     };
     let done = match verb {

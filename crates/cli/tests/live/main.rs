@@ -20,6 +20,7 @@ mod groups;
 mod guard;
 mod guard_bounds;
 mod guard_cache;
+mod guard_command;
 mod guard_files;
 mod guard_halt;
 mod guard_limit;

@@ -69,20 +69,7 @@ impl Halves {
 
     /// Pages of the region on each node, by the kernel's number.
     fn on_nodes(&self, nodes: &Nodes, first: u64, count: u64) -> BTreeMap<u32, u64> {
-        let process = Process::open(self.touch.pid).expect("it runs");
-        let start = self.touch.page_address(first);
-        let range = AddrRange::new(start, start + count * PAGE_BYTES);
-        let mut entries = Vec::new();
-        process.read_pagemap(range, &mut entries).expect("readable");
-        let mut found = BTreeMap::new();
-        for entry in entries.iter().filter(|entry| entry.is_present()) {
-            let ranges = nodes.page_ranges();
-            let is_in = |(first, end, _): &&(u64, u64, _)| (*first..*end).contains(&entry.frame());
-            let (_, _, node) = ranges.iter().find(is_in).expect("a node");
-            let id = nodes.nodes()[usize::from(node.0)].kernel_id;
-            *found.entry(id).or_default() += 1;
-        }
-        found
+        on_nodes(&self.touch, nodes, first, count)
     }
 
     fn end(mut self) {
@@ -90,6 +77,24 @@ impl Halves {
         let verified = self.touch.ask(&format!("verify 0 {}", 2 * HALF));
         assert_eq!(verified, "0", "pages are as they were");
     }
+}
+
+/// Pages of a program's region on each node, by the kernel's number.
+fn on_nodes(touch: &Touch, nodes: &Nodes, first: u64, count: u64) -> BTreeMap<u32, u64> {
+    let process = Process::open(touch.pid).expect("it runs");
+    let start = touch.page_address(first);
+    let range = AddrRange::new(start, start + count * PAGE_BYTES);
+    let mut entries = Vec::new();
+    process.read_pagemap(range, &mut entries).expect("readable");
+    let mut found = BTreeMap::new();
+    for entry in entries.iter().filter(|entry| entry.is_present()) {
+        let ranges = nodes.page_ranges();
+        let is_in = |(first, end, _): &&(u64, u64, _)| (*first..*end).contains(&entry.frame());
+        let (_, _, node) = ranges.iter().find(is_in).expect("a node");
+        let id = nodes.nodes()[usize::from(node.0)].kernel_id;
+        *found.entry(id).or_default() += 1;
+    }
+    found
 }
 
 fn tiers(options: &[&str]) -> Strata {
@@ -102,6 +107,17 @@ fn kernel_ids(nodes: &Nodes) -> (u32, u32) {
         of_tier.next().expect("two tiers").kernel_id
     };
     (id(0), id(1))
+}
+
+/// How many pages stayed for a reason, three walks from now and three more later.
+fn after_walks(live: &Live, reason: &str) -> [u64; 2] {
+    [(); 2].map(|()| {
+        let first = bytes(&live.json(), "nr_walks");
+        let last = wait_for(live, "walks more", |status| {
+            bytes(status, "nr_walks") >= first + 3
+        });
+        bytes(&last["tiers"]["stayed"], reason)
+    })
 }
 
 /// What of a group is on a node, as its guard tells.
@@ -199,20 +215,61 @@ fn what_processes_of_one_group_map_together_goes_down_and_what_another_group_map
     );
     assert_eq!(there(&split), None, "another group maps it, too");
     // The child, which does nothing, is known to have gone with it: nobody tries that again at each walk.
-    let mut tried = Vec::new();
-    for nr_walks in [3, 3] {
-        let first = bytes(&live.json(), "nr_walks");
-        let last = wait_for(&live, "walks more", |status| {
-            bytes(status, "nr_walks") >= first + nr_walks
-        });
-        tried.push(bytes(&last["tiers"]["stayed"], "there"));
-    }
+    let tried = after_walks(&live, "there");
     assert!(tried[1] - tried[0] < HALF / 8, "{tried:?}");
     end(live);
     for mut halves in [family, split] {
         halves.touch.ask("rest");
         halves.touch.ask("reap");
         halves.end();
+    }
+}
+
+#[test]
+fn shared_memory_of_one_group_goes_down_and_what_a_program_beside_it_maps_too_stays() {
+    needs!("cap_bpf", "memory_cgroup");
+    let nodes = two_nodes!();
+    let _guard = Guard::new();
+    let (fast, slow) = kernel_ids(&nodes);
+    let directory = tempfile::tempdir_in("/dev/shm").expect("shared memory");
+    let group = TestGroup::new("guard-shared");
+    let all = 2 * HALF;
+    let start = |name: &str, is_inside: bool| {
+        let path = directory.path().join(name);
+        let path = path.to_str().expect("text");
+        let mut touch = Touch::start(["--size", "64M", "--shared", "--file", path]);
+        if is_inside {
+            group.take(touch.pid);
+        }
+        let touched = if is_inside { "write" } else { "read" };
+        touch.ask(&format!("{touched}range 0 {all}"));
+        touch
+    };
+    let inside = ["theirs", "everybody's"].map(|name| [start(name, true), start(name, true)]);
+    let stranger = start("everybody's", false);
+    let [theirs, everybodys] = &inside;
+    let live = Live::start(&tiers(&[]));
+    let name = group.path.file_name().expect("a name");
+    let name = format!("/{}", name.to_str().expect("text"));
+    wait_for(&live, "what is theirs to go down", |status| {
+        told(status, &name, slow) >= 60 * MIB
+    });
+    for touch in theirs {
+        let there = on_nodes(touch, &nodes, 0, all);
+        assert!(there.get(&slow) >= Some(&(all * 9 / 10)), "{there:?}");
+    }
+    let tried = after_walks(&live, "shared");
+    for touch in everybodys {
+        let there = on_nodes(touch, &nodes, 0, all);
+        assert_eq!(there, BTreeMap::from([(fast, all)]), "a stranger maps it");
+    }
+    // What a stranger maps is not tried again at each walk.
+    assert!(tried[0] >= all, "{tried:?}");
+    assert!(tried[1] - tried[0] < HALF / 8, "{tried:?}");
+    end(live);
+    drop(stranger);
+    for mut touch in inside.into_iter().flatten() {
+        assert_eq!(touch.ask(&format!("verify 0 {all}")), "0", "as it was");
     }
 }
 

@@ -34,8 +34,8 @@ pub(super) struct Waiting {
     process: Arc<Process>,
     pages: Vec<u64>,
     to: NodeId,
-    /// Several processes of the group map them.
-    is_shared: bool,
+    /// How often processes of the group map each of them.
+    nr_mappers: u8,
 }
 
 /// What became of a request, as it is to be entered.
@@ -150,17 +150,17 @@ impl Moves {
     /// These wait from now on.
     pub(super) fn add(&mut self, moves: &[Move], processes: &BTreeMap<SpaceId, Arc<Process>>) {
         for one in moves {
-            let mut of_space: BTreeMap<(bool, SpaceNo), Vec<u64>> = BTreeMap::new();
-            for (is_shared, runs) in [(false, &one.pages.runs), (true, &one.pages.shared)] {
-                for run in runs {
-                    let pages = of_space.entry((is_shared, run.space)).or_default();
-                    pages.extend(run.first_page..run.first_page + run.nr_pages);
-                }
+            let mut of_space: BTreeMap<(u8, SpaceNo), Vec<u64>> = BTreeMap::new();
+            let alone = one.pages.runs.iter().map(|run| (run, 1));
+            let shared = one.pages.shared.iter();
+            for (run, nr_mappers) in alone.chain(shared.map(|(run, number)| (run, *number))) {
+                let pages = of_space.entry((nr_mappers, run.space)).or_default();
+                pages.extend(run.first_page..run.first_page + run.nr_pages);
             }
             if one.is_up {
                 self.status.pgpromote_candidate += one.pages.nr_fitting_pages;
             }
-            for ((is_shared, space), mut pages) in of_space {
+            for ((nr_mappers, space), mut pages) in of_space {
                 let Some(process) = processes.get(&SpaceId(space.0)) else {
                     continue;
                 };
@@ -170,7 +170,7 @@ impl Moves {
                     process: Arc::clone(process),
                     pages,
                     to: one.to,
-                    is_shared,
+                    nr_mappers,
                 };
                 match one.is_up {
                     true => self.up.push_back(waiting),
@@ -285,7 +285,7 @@ impl Moves {
             process: Arc::clone(&waiting.process),
             addresses: waiting.pages.iter().map(|page| page * PAGE_BYTES).collect(),
             to: self.nodes.nodes()[usize::from(waiting.to.0)].kernel_id,
-            is_shared: waiting.is_shared,
+            nr_mappers: waiting.nr_mappers,
         };
         if self.mover.try_submit(request).is_err() {
             // The next walk chooses them again.
@@ -404,7 +404,7 @@ mod tests {
             process: Arc::new(Process::open(own).expect("this process runs")),
             pages: pages.collect(),
             to: NodeId(0),
-            is_shared: false,
+            nr_mappers: 1,
         }
     }
 

@@ -14,6 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 use std::ffi::OsString;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 use strata_linux::access::{self, AccessChoice, AccessError};
 use strata_linux::process::job::{self, Job, Terminal, Then};
@@ -26,7 +27,7 @@ use strata_linux::process::signals::{Signals, Wish};
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Who is watched.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Who {
     /// Somebody who runs already.
     Running(Subject),
@@ -35,6 +36,17 @@ pub enum Who {
     Served(Subject),
     /// A command to start, with its descendants.
     Command {
+        /// The program.
+        program: OsString,
+        /// Arguments of the program.
+        args: Vec<OsString>,
+    },
+    /// A command to start in a cgroup, and somebody who is watched by a service until the command ends.
+    ServedCommand {
+        /// Who is watched.
+        subject: Subject,
+        /// `cgroup.procs` of the group that the command starts in.
+        cgroup_procs: OwnedFd,
         /// The program.
         program: OsString,
         /// Arguments of the program.
@@ -124,23 +136,35 @@ pub fn attend(
 ) -> Result<Attended, AttendError> {
     let inherited = InheritedSignals::read().map_err(io_error("reading our signal settings"))?;
     let new_watch = |child, signals| Watch::new(child, signals, interval, for_at_most);
-    let (program, args) = match who {
+    let (program, args, served) = match who {
         Who::Running(subject) | Who::Served(subject) => {
             let observer = Observer::open(subject, access)?;
             let mut watch = new_watch(None, install_signals(false)?);
             watch.is_service = matches!(who, Who::Served(_));
             return watch.run(observer, each);
         }
-        Who::Command { program, args } => (program, args),
+        Who::Command { program, args } => (program, args, None),
+        Who::ServedCommand {
+            subject,
+            cgroup_procs,
+            program,
+            args,
+        } => (program, args, Some((subject, cgroup_procs))),
     };
     // The source takes a while to open; the command shall not run unseen for that long.
     let source = access::open(access)?;
     let signals = install_signals(true)?;
     let mut spec = CommandSpec::new(program, args.iter().cloned());
     spec.signals = inherited;
+    let procs = served.map(|(_, procs)| procs.try_clone()).transpose();
+    spec.cgroup_procs = procs.map_err(io_error("copying a descriptor"))?;
     let child = spawn(spec)?;
-    let observer = Observer::with_source(&Subject::Tree(child.pid()), source);
-    let watch = new_watch(Some(child), signals);
+    let observer = match served {
+        Some((subject, _)) => Observer::with_source(subject, source),
+        None => Observer::with_source(&Subject::Tree(child.pid()), source),
+    };
+    let mut watch = new_watch(Some(child), signals);
+    watch.is_service = served.is_some();
     match observer {
         Ok(observer) => watch.run(observer, each),
         // It ended already, or can't be looked at; it runs to its end all the same.

@@ -11,19 +11,23 @@
 //!
 //! **Invariants**
 //! - I1: nothing goes to a node where the process may have no memory (cpuset): the kernel refuses it.
-//! - I2: what others have mapped stays, unless the request says that it may go.
+//! - I2: what others have mapped stays: what one process may have mapped is checked by the kernel, what several have by
+//!   `/proc/kpagecount` a moment before.
 //! - I3: what was tried and what was moved are counted apart.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::thread::sleep;
 
 use rustix::io::Errno;
 
 use super::worker::{StopFlag, Worker};
+use crate::addr::{AddrRange, PAGE_BYTES};
 use crate::hold_up::PAUSE;
-use crate::process::Process;
+use crate::process::{PagemapEntry, Process};
 use crate::sys::move_pages::{UNTOLD, move_pages, nodes_of};
 
 /// Pages of one call: some hundred microseconds, in which a program that touches one of them waits.
@@ -42,8 +46,9 @@ pub struct MoveRequest {
     pub addresses: Vec<u64>,
     /// Where they are to go, by the kernel's number.
     pub to: u32,
-    /// They go though others have mapped them, too (`CAP_SYS_NICE`).
-    pub is_shared: bool,
+    /// How often those who may be concerned map each of them. Pages that are mapped more often stay. Above 1 the kernel asks
+    /// for `CAP_SYS_NICE`; [`u8::MAX`]: nobody knows.
+    pub nr_mappers: u8,
 }
 
 /// Why a page stayed.
@@ -93,8 +98,9 @@ impl Mover {
     /// # Errors
     /// There can be none.
     pub fn start() -> io::Result<Mover> {
-        let worker = Worker::start("strata-mover", IN_FLIGHT_MAX, |request, stop| {
-            carry_out(&request, stop)
+        let mut counts = MapCounts::new();
+        let worker = Worker::start("strata-mover", IN_FLIGHT_MAX, move |request, stop| {
+            carry_out(&request, &mut counts, stop)
         })?;
         Ok(Mover { worker })
     }
@@ -118,7 +124,7 @@ impl Mover {
     }
 }
 
-fn carry_out(request: &MoveRequest, stop: &StopFlag) -> MoveReport {
+fn carry_out(request: &MoveRequest, counts: &mut MapCounts, stop: &StopFlag) -> MoveReport {
     let mut report = MoveReport {
         token: request.token,
         moved: Vec::with_capacity(request.addresses.len()),
@@ -131,13 +137,18 @@ fn carry_out(request: &MoveRequest, stop: &StopFlag) -> MoveReport {
             report.moved.resize(request.addresses.len(), false);
             break;
         }
-        move_batch(request, batch, &mut report);
+        move_batch(request, counts, batch, &mut report);
         sleep(PAUSE);
     }
     report
 }
 
-fn move_batch(request: &MoveRequest, batch: &[u64], report: &mut MoveReport) {
+fn move_batch(
+    request: &MoveRequest,
+    counts: &mut MapCounts,
+    batch: &[u64],
+    report: &mut MoveReport,
+) {
     let pid = request.process.pid();
     let before = nodes_of(pid, batch);
     let is_there = |node: i32| u32::try_from(node) == Ok(request.to);
@@ -149,9 +160,13 @@ fn move_batch(request: &MoveRequest, batch: &[u64], report: &mut MoveReport) {
         }
         Err(_) => Vec::new(),
     };
+    let is_shared = request.nr_mappers > 1;
+    let (wanted, by_strangers): (Vec<u64>, Vec<u64>) = wanted.into_iter().partition(|address| {
+        !is_shared || counts.has_at_most(&request.process, *address, request.nr_mappers)
+    });
     let outcome = match wanted.is_empty() {
         true => Ok(Vec::new()),
-        false => move_pages(pid, &wanted, request.to, request.is_shared),
+        false => move_pages(pid, &wanted, request.to, is_shared),
     };
     let told = |address: u64| {
         let told = outcome.as_ref().ok()?;
@@ -171,6 +186,7 @@ fn move_batch(request: &MoveRequest, batch: &[u64], report: &mut MoveReport) {
                 report.moved.push(true);
                 continue;
             }
+            _ if by_strangers.binary_search(address).is_ok() => Unmoved::Shared,
             _ => why(&outcome, told(*address)),
         };
         report.moved.push(false);
@@ -180,6 +196,41 @@ fn move_batch(request: &MoveRequest, batch: &[u64], report: &mut MoveReport) {
             Unmoved::Gone | Unmoved::Forbidden | Unmoved::Full | Unmoved::Busy => {}
         }
         *report.stayed.entry(unmoved).or_default() += 1;
+    }
+}
+
+/// Asks the kernel how often pages are mapped.
+#[derive(Debug)]
+struct MapCounts {
+    /// `None` without the right to read it.
+    kpagecount: Option<File>,
+    entries: Vec<PagemapEntry>,
+}
+
+impl MapCounts {
+    fn new() -> MapCounts {
+        MapCounts {
+            kpagecount: File::open("/proc/kpagecount").ok(),
+            entries: Vec::new(),
+        }
+    }
+
+    /// Whether a page is certainly mapped no more often than that; [`u8::MAX`] stands for any number.
+    fn has_at_most(&mut self, process: &Process, address: u64, nr_mappers: u8) -> bool {
+        let range = AddrRange::new(address, address + PAGE_BYTES);
+        let entry = match process.read_pagemap(range, &mut self.entries) {
+            Ok(()) => self.entries.first().copied().unwrap_or_default(),
+            Err(_) => return false,
+        };
+        let (Some(kpagecount), true) = (&self.kpagecount, entry.frame() > 0) else {
+            return false;
+        };
+        let mut count = [0; 8];
+        kpagecount
+            .read_exact_at(&mut count, entry.frame() * 8)
+            .is_ok()
+            && nr_mappers < u8::MAX
+            && u64::from_ne_bytes(count) <= u64::from(nr_mappers)
     }
 }
 

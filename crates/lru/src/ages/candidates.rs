@@ -8,7 +8,7 @@
 //! **Invariants**
 //! - I1: none of the pages that are left out is older than one that is given, while there is room; but code may be spared.
 //! - I2: what is locked and what can't be seen is never given; what several spaces map only where it is to go to another
-//!   memory node, they were forked from one another, and all that are known to map it are of the group.
+//!   memory node, and all that are known to map it are of the group.
 
 use super::commons::{Commons, Mapper};
 use super::on_nodes::On;
@@ -56,8 +56,9 @@ pub struct Run {
 pub struct Candidates {
     /// Oldest first; of one age by space and address.
     pub runs: Vec<Run>,
-    /// As `runs`: what several forked spaces of the group map, as one of them maps it.
-    pub shared: Vec<Run>,
+    /// As `runs`: what is mapped more than once, as one space maps it, and how often spaces of the group map it. More than
+    /// 255 times is told as 255.
+    pub shared: Vec<(Run, u8)>,
     /// Pages in these.
     pub nr_pages: u64,
     /// Pages that fit the query, whether there was room for them or not.
@@ -115,37 +116,47 @@ impl Picker<'_> {
             *nr_pages = room.min(*nr_pages);
             room -= *nr_pages;
         }
-        let [mut runs, mut shared] = [const { BTreeMap::<usize, Vec<Run>>::new() }; 2];
-        self.visit_fitting(query, &mut |space, page, number, is_shared| {
+        let mut runs = BTreeMap::<usize, Vec<(Run, u8)>>::new();
+        self.visit_fitting(query, &mut |space, page, number, nr_mappers| {
             let left = &mut wanted[number];
             if *left == 0 {
                 return;
             }
             *left -= 1;
-            let runs = if is_shared { &mut shared } else { &mut runs };
             let of_walk = runs.entry(number).or_default();
             match of_walk.last_mut() {
-                Some(run) if run.space == space && run.first_page + run.nr_pages == page => {
+                Some((run, of_run))
+                    if run.space == space
+                        && run.first_page + run.nr_pages == page
+                        && *of_run == nr_mappers =>
+                {
                     run.nr_pages += 1;
                 }
-                _ => of_walk.push(Run {
-                    space,
-                    first_page: page,
-                    nr_pages: 1,
-                    idle: walks.age(number as u16),
-                }),
+                _ => of_walk.push((
+                    Run {
+                        space,
+                        first_page: page,
+                        nr_pages: 1,
+                        idle: walks.age(number as u16),
+                    },
+                    nr_mappers,
+                )),
             }
         });
+        let (alone, shared): (Vec<_>, Vec<_>) = runs
+            .into_values()
+            .flatten()
+            .partition(|(_, nr_mappers)| *nr_mappers == 1);
         Candidates {
-            runs: runs.into_values().flatten().collect(),
-            shared: shared.into_values().flatten().collect(),
+            runs: alone.into_iter().map(|(run, _)| run).collect(),
+            shared,
             nr_pages: query.nr_pages_max - room,
             nr_fitting_pages: nr_of_walk.iter().sum(),
         }
     }
 
-    /// Calls `each` with the space, page and walk of every page that fits, and whether several spaces map it.
-    fn visit_fitting(&self, query: &Query<'_>, each: &mut dyn FnMut(SpaceNo, u64, usize, bool)) {
+    /// Calls `each` with the space, page and walk of every page that fits, and how often it is mapped.
+    fn visit_fitting(&self, query: &Query<'_>, each: &mut dyn FnMut(SpaceNo, u64, usize, u8)) {
         let walks = &self.ledger.walks;
         let are_older = |than| -> Vec<bool> {
             let numbers = 0..walks.len();
@@ -182,7 +193,7 @@ impl Picker<'_> {
                             Some(Kind::File) => pages & !table.anon[word],
                         }
                     });
-                    let mut tell = |index: usize, stamp: Stamp, is_shared| {
+                    let mut tell = |index: usize, stamp: Stamp, nr_mappers| {
                         let page = table_no * table::NR_ENTRIES as u64 + index as u64;
                         let number = usize::from(stamp.number());
                         let is_old = match table::kind_at(&table.anon, index) {
@@ -190,19 +201,19 @@ impl Picker<'_> {
                             Kind::File => of_file,
                         };
                         if is_old.get(number).copied().unwrap_or_default() {
-                            each(*no, page, number, is_shared);
+                            each(*no, page, number, nr_mappers);
                         }
                     };
                     let stamps = table.stamps();
                     let pages = std::array::from_fn(|word| (own[word] | alone[word]) & asked[word]);
-                    table::ones(&pages, |index| tell(index, stamps[index], false));
+                    table::ones(&pages, |index| tell(index, stamps[index], 1));
                     if is_move {
                         let pages = table::and(&common, &asked);
                         let commons = &self.commons;
                         let found =
                             commons.within_part(mapper, table_no, table, &pages, &mut given);
-                        for (index, stamp) in found {
-                            tell(index, stamp, true);
+                        for page in found {
+                            tell(page.index, page.stamp, page.nr_mappers);
                         }
                     }
                 });

@@ -12,6 +12,9 @@ use super::table::{self, Bits, NR_ENTRIES, Stamp, Stamps, Table};
 use super::{Ledger, NrPages};
 use std::collections::BTreeMap;
 
+/// Bits of a count of mappers.
+const MAPPER_BITS: usize = 8;
+
 /// Whose the pages are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Owner {
@@ -41,10 +44,8 @@ pub(super) struct Common {
     pub(super) unseen: Bits,
     /// Somebody maps it where it has to stay on its memory node.
     fixed: Bits,
-    /// Mapped by one of those who are watched.
-    once: Bits,
-    /// Mapped by more of them.
-    twice: Bits,
+    /// How often those who are watched map it, bit by bit.
+    nr_mappers: [Bits; MAPPER_BITS],
     /// Mapped by several, as the kernel says, whoever they are.
     several: Bits,
     /// The youngest of what mappers say.
@@ -95,9 +96,10 @@ impl Commons {
             let Some(common) = self.tables.get(&(owner, number)) else {
                 continue;
             };
+            let twice = common.twice();
             table::ones(&pages, |index| {
                 let (word, bit) = place_of(shifted(index, shift));
-                if (common.twice[word] | common.several[word]) & bit == 0 {
+                if (twice[word] | common.several[word]) & bit == 0 {
                     alone[index / 64] |= 1 << (index % 64);
                 }
             });
@@ -105,42 +107,55 @@ impl Commons {
         alone
     }
 
-    /// Of pages of a table, by entry with when they were last accessed by anybody: those that several spaces of the mapper's
-    /// part wrote to before they were forked from one another, and map. Of objects nobody tells who else maps them. What is in
-    /// `given` is left out, and what is found is in it from then on.
+    /// Of pages of a table, those that are mapped more than once, and by spaces of the mapper's part alone, as far as is known.
+    /// What is in `given` is left out, and what is found is in it from then on.
     pub(super) fn within_part(
         &self,
         mapper: Mapper<'_>,
         table_no: u64,
         table: &Table,
         pages: &Bits,
-        given: &mut BTreeMap<(FamilyNo, u64), Bits>,
-    ) -> Vec<(usize, Stamp)> {
+        given: &mut BTreeMap<(Owner, u64), Bits>,
+    ) -> Vec<Shared> {
         let mut found = Vec::new();
-        for (owner, number, _, pages) in homes(mapper, table_no, table, pages) {
-            let (Owner::Family(family), Some(common)) = (owner, self.tables.get(&(owner, number)))
-            else {
+        for (owner, number, shift, pages) in homes(mapper, table_no, table, pages) {
+            let Some(common) = self.tables.get(&(owner, number)) else {
                 continue;
             };
-            let left_out = [
-                common.mapped_beside(mapper.part),
-                common.unseen,
-                common.fixed,
-            ];
-            let theirs = left_out
+            let mut by_others = common.mapped_beside(mapper.part);
+            if matches!(owner, Owner::Object(_)) {
+                // Of these it is said only where a stranger was found to map them.
+                table::insert_all(&mut by_others, &common.several);
+            }
+            let theirs = [by_others, common.unseen, common.fixed]
                 .iter()
-                .fold(common.twice, |theirs, out| table::without(&theirs, out));
-            let given = given.entry((family, number)).or_default();
+                .fold(common.twice(), |theirs, out| table::without(&theirs, out));
+            let given = given.entry((owner, number)).or_default();
             table::ones(&pages, |index| {
-                let (word, bit) = place_of(index);
+                let there = shifted(index, shift);
+                let (word, bit) = place_of(there);
                 if theirs[word] & !given[word] & bit != 0 {
                     given[word] |= bit;
-                    found.push((index, common.stamps[index]));
+                    found.push(Shared {
+                        index,
+                        stamp: common.stamps[there],
+                        nr_mappers: common.nr_mappers(there),
+                    });
                 }
             });
         }
         found
     }
+}
+
+/// A page that several map.
+pub(super) struct Shared {
+    /// Its entry in the table that was asked of.
+    pub(super) index: usize,
+    /// When it was last accessed by anybody.
+    pub(super) stamp: Stamp,
+    /// How often those who are watched map it.
+    pub(super) nr_mappers: u8,
 }
 
 fn place_of(index: usize) -> (usize, u64) {
@@ -198,8 +213,7 @@ impl Common {
             anon: none,
             unseen: none,
             fixed: none,
-            once: none,
-            twice: none,
+            nr_mappers: [none; MAPPER_BITS],
             several: none,
             stamps: [Stamp::default(); NR_ENTRIES],
             parts: Vec::new(),
@@ -230,8 +244,7 @@ impl Common {
         if is_fixed {
             table::insert_all(&mut self.fixed, &mapped);
         }
-        table::insert_all(&mut self.twice, &table::and(&self.once, &mapped));
-        table::insert_all(&mut self.once, &mapped);
+        self.map_once_more(&mapped);
         let known = self
             .parts
             .iter_mut()
@@ -241,6 +254,36 @@ impl Common {
             Some((_, pages)) => table::insert_all(pages, &mapped),
             None => self.parts.push((mapper.part, mapped)),
         }
+    }
+
+    /// One mapper more of these, unless there are as many as can be told.
+    fn map_once_more(&mut self, mapped: &Bits) {
+        for (word, mapped) in mapped.iter().enumerate() {
+            let most = self.nr_mappers.iter();
+            let mut carry = mapped & !most.fold(u64::MAX, |most, plane| most & plane[word]);
+            for plane in &mut self.nr_mappers {
+                let was = plane[word];
+                plane[word] = was ^ carry;
+                carry &= was;
+            }
+        }
+    }
+
+    fn nr_mappers(&self, index: usize) -> u8 {
+        let (word, bit) = place_of(index);
+        let planes = self.nr_mappers.iter().enumerate();
+        planes.fold(0, |number, (at, plane)| {
+            number | u8::from(plane[word] & bit != 0) << at
+        })
+    }
+
+    /// Mapped more than once by those who are watched.
+    fn twice(&self) -> Bits {
+        let mut twice = self.nr_mappers[1];
+        for plane in &self.nr_mappers[2..] {
+            table::insert_all(&mut twice, plane);
+        }
+        twice
     }
 
     pub(super) fn stamps(&self) -> &Stamps {
@@ -253,7 +296,7 @@ impl Common {
 
     /// What is known to be mapped by somebody who is not watched.
     pub(super) fn by_strangers(&self) -> Bits {
-        table::without(&self.several, &self.twice)
+        table::without(&self.several, &self.twice())
     }
 
     /// What is mapped by others than a part.

@@ -43,7 +43,7 @@ pub(super) struct Whole {
     pub(super) mappers: Vec<(u8, u64)>,
     pub(super) groups: BTreeSet<u16>,
     is_anon: bool,
-    is_several: bool,
+    pub(super) is_several: bool,
     pub(super) is_unseen: bool,
     pub(super) youngest: Page,
 }

@@ -27,7 +27,7 @@ pub struct On {
     pub streak_min: u8,
     /// Which of those that were moved of late.
     pub moved: Moved,
-    /// They are to go to another node: what stands as [`super::Standing::Bound`] is left out, and what several forked spaces
+    /// They are to go to another node: what stands as [`super::Standing::Bound`] is left out, and what several spaces
     /// of the group map, and nobody else, is given too ([`super::Candidates::shared`]).
     pub is_move: bool,
 }

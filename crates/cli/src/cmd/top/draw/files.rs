@@ -52,6 +52,7 @@ pub(super) fn draw(
         let name = text::shorten(&text::file_name(file), usize::from(room), ellipsis);
         let style = canvas.look.kind(Kind::File);
         canvas.name(y, room, &name, style, index == row);
+        canvas.row(y, 1, index);
         let figures = [
             size(file.cached_bytes),
             size(file.used_bytes),

@@ -7,13 +7,14 @@
 //!   keys
 //! ```
 //!
-//! **Owns** the frame around the pages, and the help. **Does not own** the state ([`Screen`]).
+//! **Owns** the frame around the pages. **Does not own** the state ([`Screen`]).
 //!
 //! **Invariants** I1: drawing reads the state and changes nothing. I2: no size of a terminal is an
 //! error.
 
 mod detail;
 mod files;
+mod help;
 mod list;
 mod parts;
 #[cfg(test)]
@@ -24,7 +25,7 @@ pub(super) use parts::{Canvas, Charset, Colours, Look};
 use ratatui::buffer::Buffer;
 use ratatui::style::Style;
 
-use super::screen::{Page, Screen};
+use super::screen::{Page, Screen, Spots};
 use super::text;
 use parts::{Align, bold, faint};
 
@@ -34,36 +35,14 @@ const COLUMNS_MIN: u16 = 40;
 const HOLD_UP_COLUMNS_MIN: u16 = 100;
 const LINES_MIN: u16 = 8;
 
-const HELP: &str = "\
-How old is the memory of each target? A page's age is the time since it was
-last found used. The bars stand on one axis, from \"used just now\" at the left
-to \"not used for an hour\" at the right; their height is the share of the
-target's largest bar, anon (a) above file (f). Dots: not watched so long.
-
-SIZE resident or charged   1s 10s 60s used within   RFLT evicted pages that
-came back, a second   SWAP swapped out   BUDGET limit of the cgroup   KEPT
-whether SIZE is within BUDGET   IDLE not used for 60 s. By kind: ANON anonymous
-FILE page cache, of it MAP mapped, SHMEM in memory only, DIRTY to be written
-INACT what the kernel takes for unused. Ages are those of walks.
-
-  up down j k  PgUp PgDn  g G   move
-  Enter   watch the target and show its mappings and history
-  Esc     back            w     begin or end watching one closely
-  /       filter by name  s     next order
-  p       pause           + -   longer, shorter interval
-  v       by kind of memory or by age; of one target: mappings or page cache
-  q       quit            h ?   this help
-
-Watching clears accessed bits and nothing else; it never evicts.";
-
-/// Draws everything.
-pub(super) fn draw(buffer: &mut Buffer, screen: &Screen, look: Look) {
+/// Draws everything; returns what can be clicked on.
+pub(super) fn draw(buffer: &mut Buffer, screen: &Screen, look: Look) -> Spots {
     let mut canvas = Canvas::new(buffer, look);
     let area = canvas.area();
     if area.width < COLUMNS_MIN || area.height < LINES_MIN {
         let needs = format!("strata top needs {COLUMNS_MIN}x{LINES_MIN}");
         canvas.put(0, 0, area.width, &needs, Style::new());
-        return;
+        return canvas.spots;
     }
     title(&mut canvas, screen);
     let last = area.height - 1;
@@ -77,15 +56,14 @@ pub(super) fn draw(buffer: &mut Buffer, screen: &Screen, look: Look) {
         }
     };
     if screen.is_help_shown {
-        for (line, y) in HELP.lines().zip(1..bottom) {
-            canvas.put(1, y, area.width, line, Style::new());
-        }
-        return;
+        help::draw(&mut canvas, screen, 1, bottom);
+        return canvas.spots;
     }
     match screen.page {
         Page::List => list::draw(&mut canvas, screen, 1, bottom),
         Page::Detail(_) => detail::draw(&mut canvas, screen, 1, bottom),
     }
+    canvas.spots
 }
 
 fn title(canvas: &mut Canvas<'_>, screen: &Screen) {
@@ -94,6 +72,9 @@ fn title(canvas: &mut Canvas<'_>, screen: &Screen) {
     let mut right = Vec::new();
     if screen.is_paused {
         right.push("PAUSED".to_owned());
+    }
+    if screen.is_mouse_off {
+        right.push("mouse off".to_owned());
     }
     if let Some(source) = snapshot.source {
         let ms = snapshot.walk_us as f64 / 1000.0;

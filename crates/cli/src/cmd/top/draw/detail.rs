@@ -197,7 +197,8 @@ fn mappings(canvas: &mut Canvas<'_>, screen: &Screen, ages: &AgesView, y: u16, b
     // Size, used, idle: a column and a space each; the bars and a space.
     let numbers = 3 * (NUMBER_COLUMNS as u16 + 1);
     let bar_columns = match width {
-        0..110 => 1,
+        0..60 => 0,
+        60..110 => 1,
         110..140 => 2,
         _ => 3,
     };
@@ -205,7 +206,8 @@ fn mappings(canvas: &mut Canvas<'_>, screen: &Screen, ages: &AgesView, y: u16, b
     let name_columns = width.saturating_sub(numbers + bars);
     let title = format!("MAPPING by {}", screen.mapping_order.label());
     canvas.restyle(y, heading());
-    canvas.put(MARK_COLUMNS, y, name_columns, &title, heading());
+    let room = name_columns.saturating_sub(MARK_COLUMNS + 1);
+    canvas.put(MARK_COLUMNS, y, room, &title, heading());
     canvas.title(0, y, name_columns, Order::Name);
     let used_title = format!("{}s", WINDOWS_S[USED]);
     let titles = [
@@ -219,7 +221,9 @@ fn mappings(canvas: &mut Canvas<'_>, screen: &Screen, ages: &AgesView, y: u16, b
         canvas.put_in(x, y, width, Align::Right, title, heading());
         canvas.title(x, y, width, order);
     }
-    canvas.axis(name_columns + numbers, y, bar_columns, heading());
+    if bar_columns > 0 {
+        canvas.axis(name_columns + numbers, y, bar_columns, heading());
+    }
     let rows = screen.mappings();
     let row = screen.part_row();
     let lines = bottom.saturating_sub(y + 1);

@@ -76,7 +76,7 @@ pub(super) fn lines(columns: usize) -> Vec<String> {
 }
 
 /// A text in lines of at most so many columns, as long as no word is longer.
-fn broken(text: &str, columns: usize) -> Vec<String> {
+pub(super) fn broken(text: &str, columns: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
         match lines.last_mut() {
@@ -98,7 +98,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, screen: &Screen, top: u16, bottom: u
     let mut room = usize::from(bottom.saturating_sub(top));
     if lines.len() > room {
         room = room.saturating_sub(1);
-        let more = "up and down (or the wheel) scroll; any other key: back";
+        let more = "up and down scroll, other keys: back";
         canvas.put(1, bottom.saturating_sub(1), width, more, faint());
     }
     let first = screen.help_line.min(lines.len().saturating_sub(room));

@@ -34,6 +34,12 @@ const COLUMNS_MIN: u16 = 40;
 /// A narrower screen has no room for how long targets are held up.
 const HOLD_UP_COLUMNS_MIN: u16 = 100;
 const LINES_MIN: u16 = 8;
+/// The name of a target in the title is not made shorter than this for what else is told.
+const TITLE_NAME_COLUMNS_MIN: usize = 12;
+/// What went wrong takes no more lines than this.
+const MESSAGE_LINES_MAX: u16 = 3;
+/// A narrower screen has no room for the source of ages beside the name of a target.
+const SOURCE_COLUMNS_MIN: u16 = 60;
 
 /// Draws everything; returns what can be clicked on.
 pub(super) fn draw(buffer: &mut Buffer, screen: &Screen, look: Look) -> Spots {
@@ -51,8 +57,12 @@ pub(super) fn draw(buffer: &mut Buffer, screen: &Screen, look: Look) -> Spots {
         None => last,
         Some(message) => {
             let style = canvas.look.bad();
-            canvas.put(0, last - 1, area.width, &text::clean(message), style);
-            last - 1
+            let lines = help::broken(&text::clean(message), usize::from(area.width));
+            let top = last - (lines.len() as u16).min(MESSAGE_LINES_MAX);
+            for (line, y) in lines.iter().zip(top..last) {
+                canvas.put(0, y, area.width, line, style);
+            }
+            top
         }
     };
     if screen.is_help_shown {
@@ -76,7 +86,7 @@ fn title(canvas: &mut Canvas<'_>, screen: &Screen) {
     if screen.is_mouse_off {
         right.push("mouse off".to_owned());
     }
-    if let Some(source) = snapshot.source {
+    if let Some(source) = snapshot.source.filter(|_| width >= SOURCE_COLUMNS_MIN) {
         let ms = snapshot.walk_us as f64 / 1000.0;
         right.push(format!("{source} walk {ms:.1}ms"));
         if width >= HOLD_UP_COLUMNS_MIN {
@@ -99,10 +109,11 @@ fn title(canvas: &mut Canvas<'_>, screen: &Screen) {
             let nr_watched = snapshot.targets.iter().filter(|t| t.is_watched).count();
             let nr_targets = snapshot.targets.len();
             let noun = if nr_targets == 1 { "target" } else { "targets" };
-            format!(
-                "{nr_targets} {noun}, {nr_watched} watched, by {}",
-                screen.order.label()
-            )
+            let watched = match nr_watched {
+                0 => String::new(),
+                _ => format!(", {nr_watched} watched"),
+            };
+            format!("{nr_targets} {noun}{watched}, by {}", screen.order.label())
         }
         Page::Detail(name) => {
             let suffix = screen.shown().map_or_else(String::new, |target| {
@@ -114,7 +125,13 @@ fn title(canvas: &mut Canvas<'_>, screen: &Screen) {
                     false => watched,
                 }
             });
-            let room = usize::from(room.saturating_sub(after)).saturating_sub(suffix.len());
+            let room = usize::from(room.saturating_sub(after));
+            // Who it is comes before for how long it was watched.
+            let suffix = match room.saturating_sub(suffix.len()) {
+                0..TITLE_NAME_COLUMNS_MIN => String::new(),
+                _ => suffix,
+            };
+            let room = room.saturating_sub(suffix.len());
             let name = text::shorten(name, room, canvas.look.glyphs.ellipsis);
             format!("{name}{suffix}")
         }
@@ -139,11 +156,20 @@ fn keys(canvas: &mut Canvas<'_>, screen: &Screen, y: u16) {
         ("s", "order"),
         ("p", "pause"),
         ("+-", "pace"),
-        ("h", "help"),
-        ("q", "quit"),
     ];
+    let last = [("h", "help"), ("q", "quit")];
+    let columns = |keys: &[(&str, &str)]| -> usize {
+        keys.iter()
+            .map(|(key, what)| key.len() + what.len() + 3)
+            .sum()
+    };
+    let mut shown = [page, &common].concat();
+    // Help and the way out stay on the narrowest screen.
+    while columns(&shown) + columns(&last) > usize::from(width) + 2 {
+        shown.pop();
+    }
     let mut x = 0;
-    for (key, what) in page.iter().chain(&common) {
+    for (key, what) in shown.iter().chain(&last) {
         x = canvas.line(
             x,
             y,

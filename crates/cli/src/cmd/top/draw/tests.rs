@@ -3,7 +3,7 @@
 //! `STRATA_BLESS=1 cargo test -p strata top::` writes the screens anew; their diff is part of the change.
 
 mod guarded;
-mod helped;
+mod narrow;
 mod pointed;
 mod robust;
 mod views;

@@ -180,7 +180,9 @@ chart() {
     "$tools/bin/helm" template strata packaging/helm --namespace strata >"$made"
     [ -n "${STRATA_BLESS:-}" ] && cp "$made" packaging/kubernetes/daemonset.yaml
     diff "$made" packaging/kubernetes/daemonset.yaml || fail "packaging/kubernetes/daemonset.yaml is not what the chart makes: STRATA_BLESS=1 $0 chart"
-    "$tools/bin/helm" template strata packaging/helm --set metricsDirectory=/var/lib/node_exporter,priorityClassName=system-node-critical >"$made"
+    "$tools/bin/helm" template strata packaging/helm --set metricsDirectory=/var/lib/node_exporter,priorityClassName=system-node-critical \
+        --set podLabel.name=strata/promise,podLabel.image=REGISTRY/kubectl >"$made"
+    for part in "kind: ClusterRoleBinding" "restartPolicy: Always" "$(sed -n 's/^label=/    &/p' packaging/helm/pod-rules.sh)"; do expect "$(<"$made")" "$part"; done
     "$tools/python/bin/kubernetes-validate" --strict packaging/kubernetes/daemonset.yaml "$made"
     rm -f "$made"
 }

@@ -271,6 +271,77 @@ fn names_of_somebody_hostile_are_text_and_nothing_else() {
     }
 }
 
+#[test]
+fn the_page_of_a_host_tells_the_dearest_files_too_and_their_names_are_text() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    guard_history::keep(Path::new(&at("history.db")));
+    let file = |path: &str, group: &str| {
+        json!({"path": path, "group": group, "cached_bytes": 3 << 20, "used_bytes": 1 << 20, "dirty_bytes": 0, "mapped_bytes": 0,
+            "read_bytes": 1 << 20, "unknown_bytes": 0, "unknown_idle": null, "idle_bytes": 2 << 20, "is_open": false, "is_deleted": false})
+    };
+    let rows = [
+        file("/var/log/big.log", "/app.slice/shop.service"),
+        file(HOSTILE, HOSTILE),
+    ];
+    let mut files = json!({"files": rows, "nr_files": 2, "total_bytes": 6 << 20, "watched": null, "error_bytes": 0,
+        "sampled_share": 1.0, "lost_bytes": 0, "cost": {"cpu_ns": 1}});
+    fs::write(at("files.json"), files.to_string()).expect("written");
+    let made = |file: &str| {
+        let said = Strata::new([
+            "html",
+            file,
+            "--files",
+            &at("files.json"),
+            "-o",
+            &at("page.html"),
+        ]);
+        said.finish().expect_success();
+        let html = fs::read_to_string(at("page.html")).expect("a page");
+        assert_sound(&html);
+        html
+    };
+    let html = made(&at("history.db"));
+    assert!(html.contains(">24 MiB</b>given back in all"), "{html}");
+    assert!(html.contains(">Files in page cache</h2>") && html.contains(">6 MiB</b>page cache"));
+    assert!(
+        html.contains("read once: 2 MiB (2,097,152 bytes)"),
+        "{html}"
+    );
+    assert!(html.contains("href=\"#files-0\"") && html.contains("<tr id=\"files-1\">"));
+    assert!(html.contains("/var/log/big.log") && html.contains("&lt;script&gt;alert(1)"));
+    for evil in ["<script>alert", "<img", "\" onerror", "\u{1b}", "\u{202e}"] {
+        assert!(!html.contains(evil), "{evil:?}");
+    }
+    // After a watch it is known what is idle.
+    files["watched"] = json!({"seconds": 60.0});
+    fs::write(at("files.json"), files.to_string()).expect("written");
+    let html = made(&at("history.db"));
+    assert!(
+        html.contains("idle: not read in the watch: 2 MiB"),
+        "{html}"
+    );
+    let status = serde_json::to_value(guard_history::status(8 << 20)).expect("JSON");
+    fs::write(at("status.json"), status.to_string()).expect("written");
+    made(&at("status.json"));
+    for (file, of, why) in [
+        ("history.db", "status.json", "tells no files"),
+        ("history.db", "history.db", "no JSON as Strata prints it"),
+        ("files.json", "files.json", "something else than files"),
+    ] {
+        let said = refused(&[
+            "html",
+            &at(file),
+            "--files",
+            &at(of),
+            "-o",
+            &at("none.html"),
+        ]);
+        assert!(said.contains(why), "{said}");
+        assert!(!Path::new(&at("none.html")).exists());
+    }
+}
+
 /// A recording of so many walks over 2 GiB in 200 mappings, of which each walk finds some pages at random.
 fn long_recording(path: &Path, nr_walks: u64, nr_tables_a_walk: u64) -> u64 {
     let out = std::io::BufWriter::new(File::create(path).expect("a file"));
@@ -381,7 +452,7 @@ fn what_has_no_page_is_refused_with_the_reason_and_nothing_is_left() {
     for (file, why) in [
         (large.as_str(), "up to 1 GiB: record for a shorter time"),
         (&at("other.json"), "none that has a page"),
-        (&at("torn.json"), "begins like JSON, but is none"),
+        (&at("torn.json"), "is no JSON as Strata prints it"),
         (&at("nowhere"), "No such file"),
         (&at("."), "no regular file"),
         ("/dev/zero", "no regular file"),

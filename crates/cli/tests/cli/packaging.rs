@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use strata_host::metrics::{GUARD_METRICS, METRICS};
@@ -100,6 +101,98 @@ fn what_the_packages_hold_is_there_or_is_made_by_the_script_that_packs() {
         let is_unit = name.ends_with(".service");
         assert!(is_unit || held.contains(&name), "no package holds {name}");
     }
+}
+
+/// What the chart's sidecar writes where kubectl says this; what it says itself.
+fn rules_of_pods(kubectl: &str, base: &str) -> (String, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    fs::write(at("kubectl"), format!("#!/bin/sh\n{kubectl}")).expect("written");
+    fs::set_permissions(at("kubectl"), fs::Permissions::from_mode(0o755)).expect("executable");
+    fs::write(at("base.toml"), base).expect("written");
+    let path = std::env::var("PATH").unwrap_or_default();
+    let looked = Command::new("sh")
+        .arg(checkout().join("packaging/helm/pod-rules.sh"))
+        .arg("strata/promise")
+        .args([at("base.toml"), at("guard.toml")])
+        .arg("0")
+        .env("PATH", format!("{}:{path}", folder.path().display()))
+        .env("NODE_NAME", "node-7")
+        .output()
+        .expect("a shell");
+    assert!(looked.status.success(), "{looked:?}");
+    let check = Strata::new(["guard", "--check", "--config"]).arg(at("guard.toml"));
+    check.finish().expect_success();
+    let said = String::from_utf8_lossy(&looked.stderr).into_owned();
+    (fs::read_to_string(at("guard.toml")).expect("rules"), said)
+}
+
+const BASE: &str = "dry_run = true\n\n[[rule]]\ncgroup = \"*kubepods*\"\npromise = \"none\"\n";
+
+#[test]
+fn a_pod_with_a_label_has_rules_before_the_others_for_both_drivers() {
+    let asked = "[ \"$1 $2 $5 $7\" = 'get pods strata/promise spec.nodeName=node-7' ] || exit 1\n";
+    let said = "echo 0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0 0.2\necho 11111111-2222-3333-4444-555555555555 99.99\n";
+    let (rules, told) = rules_of_pods(&format!("{asked}{said}"), BASE);
+    let rule = |group: &str, promise: &str| {
+        format!("[[rule]]\ncgroup = \"{group}\"\npromise = \"{promise}%/min\"\n\n")
+    };
+    let expected = [
+        "dry_run = true\n\n".to_owned(),
+        rule("*-pod0f1e2d3c_4b5a_6978_8796_a5b4c3d2e1f0.slice/*", "0.2"),
+        rule("*/pod0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0/*", "0.2"),
+        rule("*-pod11111111_2222_3333_4444_555555555555.slice/*", "99.99"),
+        rule("*/pod11111111-2222-3333-4444-555555555555/*", "99.99"),
+        BASE.split_once("\n\n").expect("two parts").1.to_owned(),
+    ];
+    assert_eq!(rules, expected.concat());
+    assert_eq!(told, "");
+}
+
+#[test]
+fn labels_that_are_no_promise_and_whatever_else_kubectl_says_never_become_rules() {
+    let uid = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0";
+    let wrong = [
+        "",
+        "0",
+        "0.0",
+        "100",
+        "-1",
+        "1e1",
+        "0.001",
+        "0.2%/min",
+        ".5",
+        "5.",
+        "1 2",
+        "2\"",
+        "none",
+        "$(touch broken)",
+        "1;2",
+        "*",
+    ];
+    for value in wrong {
+        let (rules, told) = rules_of_pods(&format!("cat <<'END'\n{uid} {value}\nEND\n"), BASE);
+        let why = format!(
+            "# pod {uid} is left out: its strata/promise is no number from 0.01 to 99.99\n"
+        );
+        assert_eq!(told, why, "{value}");
+        assert_eq!(rules.replace(&why, ""), BASE, "{value}");
+    }
+    let no_pods = [
+        "x 1",
+        "*/*\" 1",
+        "../.. 1",
+        &format!("{uid}0 1"),
+        &format!("x{uid} 1"),
+        "\u{1b}[2J 1",
+    ];
+    for line in no_pods {
+        let (rules, told) = rules_of_pods(&format!("cat <<'END'\n{line}\nEND\n"), BASE);
+        assert_eq!((rules.as_str(), told.as_str()), (BASE, ""), "{line}");
+    }
+    // Without an answer the guard begins with what holds for all.
+    let (rules, told) = rules_of_pods("echo no server >&2\nexit 1\n", BASE);
+    assert_eq!((rules.as_str(), told.as_str()), (BASE, "no server\n"));
 }
 
 #[test]

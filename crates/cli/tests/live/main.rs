@@ -25,6 +25,7 @@ mod guard_files;
 mod guard_halt;
 mod guard_limit;
 mod guard_park;
+mod guard_pods;
 mod held;
 mod hung;
 mod idle;

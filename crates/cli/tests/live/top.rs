@@ -403,6 +403,18 @@ impl Terminal {
         self.ask(&["send-keys", key]);
     }
 
+    /// What a terminal says of a click at this column and line, counted from 0.
+    fn click(&self, column: usize, line: usize) {
+        let press = format!("\u{1b}[<0;{};{}M", column + 1, line + 1);
+        self.ask(&["send-keys", "-l", &press]);
+    }
+
+    fn flags(&self, flags: &str) -> String {
+        self.ask(&["display-message", "-p", flags])
+            .trim()
+            .to_owned()
+    }
+
     /// Waits until all these are on the screen, and returns it.
     #[track_caller]
     fn wait_for(&self, parts: &[&str]) -> String {
@@ -429,8 +441,8 @@ impl Terminal {
         for mode in ["icanon", "echo", "isig"] {
             assert!(words.contains(&mode), "{mode} is off:\n{screen}");
         }
-        let flags = self.ask(&["display-message", "-p", "#{alternate_on} #{cursor_flag}"]);
-        assert_eq!(flags.trim(), "0 1", "alternate screen off, cursor on");
+        let flags = self.flags("#{alternate_on} #{cursor_flag} #{mouse_any_flag}");
+        assert_eq!(flags, "0 1 0", "alternate screen off, cursor on, mouse off");
     }
 }
 
@@ -474,11 +486,25 @@ fn a_person_sees_ages_and_mappings_in_a_terminal_and_leaves_it_as_it_was() {
     );
 
     terminal.press("?");
-    terminal.wait_for(&["it never evicts"]);
+    terminal.wait_for(&["Nothing is evicted"]);
     terminal.press("Enter");
     terminal.wait_for(&["MAPPING by size"]);
     terminal.press("s");
-    terminal.wait_for(&["MAPPING by idle memory"]);
+    let screen = terminal.wait_for(&["MAPPING by idle memory"]);
+    let mut lines = screen.lines().enumerate();
+    let title = lines.find_map(|(line, text)| Some((text.find("SIZE")?, line)));
+    let (column, line) = title.expect("a column of sizes");
+    terminal.click(column, line);
+    terminal.wait_for(&["MAPPING by size"]);
+    assert_eq!(terminal.flags("#{mouse_any_flag}"), "1");
+    terminal.press("m");
+    terminal.wait_for(&["mouse off"]);
+    assert_eq!(
+        terminal.flags("#{mouse_any_flag}"),
+        "0",
+        "text can be selected"
+    );
+    terminal.press("m");
     terminal.press("p");
     terminal.wait_for(&["PAUSED"]);
     terminal.press("Escape");

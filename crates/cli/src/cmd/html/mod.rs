@@ -72,6 +72,10 @@ EXAMPLES
   What has the guard of this host given back?
       strata html /var/lib/strata/history.db -o guard.html
 
+  The same, and which files fill its page cache:
+      strata files --watch 1m --format json > files.json
+      strata html /var/lib/strata/history.db --files files.json -o host.html
+
   Who holds idle memory?
       strata idle --format json > idle.json
       strata html idle.json -o idle.html")]
@@ -84,6 +88,10 @@ pub(crate) struct HtmlArgs {
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
 
+    /// What strata files --format json printed of the same host: its page tells which files fill the page cache, too
+    #[arg(long, value_name = "FILE")]
+    files: Option<String>,
+
     #[command(flatten)]
     source: SourceArgs,
 }
@@ -91,7 +99,11 @@ pub(crate) struct HtmlArgs {
 /// Makes the page.
 pub(crate) fn run(args: &HtmlArgs) -> anyhow::Result<ExitCode> {
     let place = ReportFile::try_place(args.output.clone())?;
-    let html = page_of(&args.source, &args.file)?.finish();
+    let mut page = page_of(&args.source, &args.file)?;
+    if let Some(files) = &args.files {
+        report::add_files(&mut page, shown(files), &json_of(files)?)?;
+    }
+    let html = page.finish();
     place.write_text(&html)?;
     let size = Bytes(html.len() as u64);
     print::note(&format_args!("wrote {} ({size})", args.output.display()));
@@ -120,51 +132,63 @@ fn shown(name: &str) -> &str {
     }
 }
 
+/// The first bytes of a regular file, and how many it has.
+fn head_of(name: &str) -> anyhow::Result<(Vec<u8>, u64)> {
+    let wrong = |why: &str| UsageError(format!("{name} {why}"));
+    let found = fs::metadata(name).map_err(|error| wrong(&format!("can't be read: {error}")))?;
+    if !found.is_file() {
+        let why = "has no page: it is no regular file, and has to be read twice; write it to a file first";
+        return Err(wrong(why).into());
+    }
+    let (mut head, reading) = (Vec::new(), || format!("reading {name} failed"));
+    let file = File::open(name).with_context(reading)?;
+    file.take(64).read_to_end(&mut head).with_context(reading)?;
+    Ok((head, found.len()))
+}
+
+/// Refuses what is longer than a page is made of.
+fn within(
+    name: &str,
+    bytes: u64,
+    what: &str,
+    bytes_max: u64,
+    hint: &str,
+) -> Result<(), UsageError> {
+    if bytes <= bytes_max {
+        return Ok(());
+    }
+    let (bytes, bytes_max) = (Bytes(bytes), Bytes(bytes_max));
+    Err(UsageError(format!(
+        "{name} has {bytes}, and a page is made of {what} of up to {bytes_max}: {hint}"
+    )))
+}
+
+/// The objects of a file of JSON.
+fn json_of(name: &str) -> anyhow::Result<Vec<Value>> {
+    let (_, bytes) = head_of(name)?;
+    within(name, bytes, "reports", JSON_BYTES_MAX, "give a shorter one")?;
+    let text = fs::read(name).with_context(|| format!("reading {name} failed"))?;
+    let lines = serde_json::Deserializer::from_slice(&text).into_iter();
+    let lines: Result<_, _> = lines.collect();
+    Ok(lines
+        .map_err(|error| UsageError(format!("{name} is no JSON as Strata prints it: {error}")))?)
+}
+
 fn page_of(source: &SourceArgs, name: &str) -> anyhow::Result<Page> {
     if Generator::is_name(name) {
         return recording_or_trace(source, name, None);
     }
-    let path = Path::new(name);
-    let found =
-        fs::metadata(path).map_err(|error| UsageError(format!("{name} can't be read: {error}")))?;
-    if !found.is_file() {
-        let why = "it is no regular file, and has to be read twice; write it to a file first";
-        return Err(UsageError(format!("{name} has no page: {why}")).into());
-    }
-    let within = |what: &str, bytes_max: u64, hint: &str| match found.len() {
-        bytes if bytes <= bytes_max => Ok(()),
-        bytes => Err(UsageError(format!(
-            "{name} has {}, and a page is made of {what} of up to {}: {hint}",
-            Bytes(bytes),
-            Bytes(bytes_max)
-        ))),
-    };
-    let reading = || format!("reading {name} failed");
-    let mut head = Vec::new();
-    let file = File::open(path).with_context(reading)?;
-    (&file)
-        .take(64)
-        .read_to_end(&mut head)
-        .with_context(reading)?;
+    let (head, bytes) = head_of(name)?;
     if head.starts_with(SQLITE) {
-        within(
-            "histories",
-            HISTORY_BYTES_MAX,
-            "a guard keeps no more than half of that",
-        )?;
-        return history::kept(path, shown(name));
+        let hint = "a guard keeps no more than half of that";
+        within(name, bytes, "histories", HISTORY_BYTES_MAX, hint)?;
+        return history::kept(Path::new(name), shown(name));
     }
     if head.trim_ascii_start().starts_with(b"{") {
-        within("reports", JSON_BYTES_MAX, "give a shorter one")?;
-        let text = fs::read(path).with_context(reading)?;
-        let lines = serde_json::Deserializer::from_slice(&text).into_iter();
-        let lines: Vec<Value> = lines.collect::<Result<_, _>>().map_err(|error| {
-            UsageError(format!("{name} begins like JSON, but is none: {error}"))
-        })?;
-        return Ok(report::page(shown(name), &lines)?);
+        return Ok(report::page(shown(name), &json_of(name)?)?);
     }
     let hint = "record for a shorter time, or with --max-size";
-    within("recordings and traces", TRACE_BYTES_MAX, hint)?;
+    within(name, bytes, "recordings and traces", TRACE_BYTES_MAX, hint)?;
     recording_or_trace(source, name, None)
 }
 

@@ -142,6 +142,11 @@ impl Page {
         let _ = writeln!(self.body, "<h2 id=\"{id}\">{title}</h2>");
     }
 
+    /// Whether there is such a part.
+    pub(super) fn has_part(&self, id: &str) -> bool {
+        self.nav.contains(&format!("<a href=\"#{id}\">"))
+    }
+
     /// A paragraph.
     pub(super) fn say(&mut self, text: &str) {
         let _ = writeln!(self.body, "<p>{}</p>", escaped(text));

@@ -9,7 +9,7 @@ use serde_json::Value;
 use strata_linux::units::Bytes;
 
 use super::chart::{self, Bar, Series};
-use super::page::{Page, span};
+use super::page::{Page, grouped, span};
 use super::value::{bytes_at, card, fields, list, number_at, text_at};
 use super::{history, plan};
 use crate::failure::UsageError;
@@ -312,18 +312,55 @@ fn working_set(page: &mut Page, report: &Value) {
 }
 
 fn files(page: &mut Page, report: &Value) {
-    page.part("files", "Files");
+    page.part("files", "Files in page cache");
+    page.cards(&[
+        ("page cache", card(report, &["total_bytes"])),
+        (
+            "files",
+            bytes_at(report, &["nr_files"]).map_or_else(|| "-".to_owned(), grouped),
+        ),
+    ]);
+    // Only a watch tells what is idle.
+    let (key, parts) = match report["watched"].is_null() {
+        true => (
+            "used_bytes",
+            ["mapped, or read again since it came", "read once"],
+        ),
+        false => (
+            "idle_bytes",
+            ["idle: not read in the watch", "the rest in page cache"],
+        ),
+    };
     let of = |file: &Value, key: &str| bytes_at(file, &[key]).unwrap_or(0);
-    let bars = list(&report["files"]).iter().take(SHOWN_MAX).map(|file| {
-        let (cached, idle) = (of(file, "cached_bytes"), of(file, "idle_bytes"));
-        Bar {
-            name: text_at(file, "path"),
-            to: None,
-            parts: vec![cached.saturating_sub(idle), idle],
-        }
+    let bars = list(&report["files"]).iter().take(SHOWN_MAX).zip(0..);
+    let bars = bars.map(|(file, number)| Bar {
+        name: text_at(file, "path"),
+        to: Some(format!("files-{number}")),
+        parts: vec![
+            of(file, key),
+            of(file, "cached_bytes").saturating_sub(of(file, key)),
+        ],
     });
-    let parts = ["in page cache", "of it idle"];
     chart::bars(page, &parts, &bars.collect::<Vec<_>>());
+}
+
+/// Tells the page cache of the same host on a page of something else.
+pub(super) fn add_files(page: &mut Page, name: &str, lines: &[Value]) -> Result<(), UsageError> {
+    let report = lines.last().unwrap_or(&Value::Null);
+    if Kind::of(report) != Some(Kind::Files) {
+        let hint = "give what strata files --format json prints";
+        return Err(UsageError(format!("{name} tells no files: {hint}")));
+    }
+    if page.has_part("files") {
+        return Err(UsageError(
+            "--files is for a page of something else than files".to_owned(),
+        ));
+    }
+    files(page, report);
+    page.part("all-files", "All figures of files");
+    page.say(name);
+    fields(page, report);
+    Ok(())
 }
 
 /// As many as a picture has columns, the last included.

@@ -149,7 +149,7 @@ pub(super) fn fields(page: &mut Page, value: &Value) {
         };
         heads.sort_by_cached_key(|head| !is_name(head));
         let id = |row: usize| match path.as_str() {
-            "groups" => format!("groups-{row}"),
+            "groups" | "files" => format!("{path}-{row}"),
             _ => String::new(),
         };
         let cells = |row: &[(String, &Value)]| -> Vec<Cell> {

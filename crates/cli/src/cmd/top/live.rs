@@ -22,14 +22,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
-use ratatui::crossterm::event::{self, Event, KeyEvent, KeyEventKind};
+use ratatui::crossterm::event::{self, Event, KeyEvent, KeyEventKind, MouseEvent, MouseEventKind};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::{emulate_default_handler, raise};
 use strata_host::observe::overview::{Overview, Snapshot};
 
 use super::draw::{Look, draw};
-use super::screen::{Effect, Screen};
+use super::screen::{Effect, Screen, Spots};
 use super::terminal::{Taken, give_back};
 
 /// A signal ends Strata after this time even if the terminal takes no more output.
@@ -38,6 +38,7 @@ const SIGNAL_PATIENCE: Duration = Duration::from_secs(2);
 /// What happens to the screen.
 enum Input {
     Key(KeyEvent),
+    Mouse(MouseEvent),
     Resized,
     Seen(Box<Snapshot>),
     /// Somebody can't be watched.
@@ -84,16 +85,18 @@ pub(super) fn run(
     listen_to_keys(send);
     let mut screen = Screen::new(interval_ms);
     let mut is_first = true;
+    let mut spots = Spots::default();
     loop {
         terminal
             .screen
-            .draw(|frame| draw(frame.buffer_mut(), &screen, look))
+            .draw(|frame| spots = draw(frame.buffer_mut(), &screen, look))
             .context("the terminal can't be written to")?;
         let input = inputs
             .recv()
             .context("every thread of the screen has ended")?;
         let effect = match input {
             Input::Key(key) => screen.press(key),
+            Input::Mouse(event) => screen.point(event, &spots),
             Input::Resized => Effect::None,
             Input::Seen(snapshot) => {
                 let only = snapshot.targets.first().map(|target| target.name.clone());
@@ -127,6 +130,12 @@ pub(super) fn run(
                     .context("the terminal can't be used")?;
                 continue;
             }
+            Effect::SetMouse(is_told) => {
+                terminal
+                    .set_mouse(is_told)
+                    .context("the terminal can't be written to")?;
+                continue;
+            }
             Effect::Watch(name) => Wish::Watch(name),
             Effect::Unwatch(name) => Wish::Unwatch(name),
             Effect::SetIntervalMs(ms) => Wish::IntervalMs(ms),
@@ -155,6 +164,8 @@ fn listen_to_keys(to: Sender<Input>) {
                 // Some terminals report releases too.
                 Event::Key(key) if key.kind != KeyEventKind::Release => Input::Key(key),
                 Event::Resize(..) => Input::Resized,
+                // Where it merely moves, nothing is drawn anew.
+                Event::Mouse(mouse) if mouse.kind != MouseEventKind::Moved => Input::Mouse(mouse),
                 _ => continue,
             };
             if farewell.to.send(input).is_err() {

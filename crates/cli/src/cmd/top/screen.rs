@@ -3,12 +3,12 @@
 //!
 //! ```text
 //!            Enter                      h ?
-//!   List ------------> Detail     any -------> help over it -----> any key back
-//!        <------------
+//!   List ------------> Detail     any -------> help over it -----> any key back, but
+//!        <------------                                             for up and down
 //!            Esc
 //! ```
 //!
-//! **Owns** the state between two drawings. **Does not own** drawing (`draw`), the terminal (`live`),
+//! **Owns** the state between two drawings; `mouse` what a mouse does to it. **Does not own** drawing (`draw`), the terminal (`live`),
 //! or any figure (`strata_host::observe::overview`).
 //!
 //! **Invariants**
@@ -16,12 +16,16 @@
 //! - I2: the selection is a name, not a row: it stays with its target when rows move.
 //! - I3: history is bounded: [`HISTORY_MAX`] points a target, and only of targets that are there.
 
+mod mouse;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use strata_host::observe::files::FileRow;
 use strata_host::observe::overview::{MappingView, Snapshot, TargetKind, TargetView, WINDOWS_S};
+
+pub(super) use mouse::{Spot, Spots};
 
 /// Points of history kept of each target.
 pub(super) const HISTORY_MAX: usize = 512;
@@ -33,6 +37,8 @@ const INTERVALS_MS: [u64; 10] = [
 ];
 /// Characters a filter may have.
 const FILTER_CHARS_MAX: usize = 64;
+/// Lines that the help has on the narrowest terminal, or a few more.
+pub(super) const HELP_LINES_MAX: usize = 60;
 /// Rows that a page key moves by.
 const PAGE_ROWS: isize = 10;
 
@@ -124,6 +130,8 @@ pub(super) enum Effect {
     Unwatch(String),
     SetIntervalMs(u64),
     SetPaused(bool),
+    /// Whether the terminal tells of the mouse.
+    SetMouse(bool),
 }
 
 /// A target at one look.
@@ -139,6 +147,9 @@ pub(super) struct Point {
 pub(super) struct Screen {
     pub(super) page: Page,
     pub(super) is_help_shown: bool,
+    /// The first line of the help that was scrolled to.
+    pub(super) help_line: usize,
+    pub(super) is_mouse_off: bool,
     pub(super) is_paused: bool,
     pub(super) interval_ms: u64,
     pub(super) order: Order,
@@ -164,6 +175,8 @@ impl Screen {
         Screen {
             page: Page::List,
             is_help_shown: false,
+            help_line: 0,
+            is_mouse_off: false,
             is_paused: false,
             interval_ms,
             order: Order::Idle,
@@ -326,15 +339,25 @@ impl Screen {
             return Effect::None;
         }
         if self.is_help_shown {
-            self.is_help_shown = false;
-            return match key.code {
-                KeyCode::Char('q') | KeyCode::F(10) => Effect::Quit,
-                _ => Effect::None,
-            };
+            match key.code {
+                KeyCode::Char('q') | KeyCode::F(10) => return Effect::Quit,
+                KeyCode::Up | KeyCode::Char('k') => self.scroll_help(-1),
+                KeyCode::Down | KeyCode::Char('j') => self.scroll_help(1),
+                KeyCode::PageUp => self.scroll_help(-PAGE_ROWS),
+                KeyCode::PageDown => self.scroll_help(PAGE_ROWS),
+                _ => self.is_help_shown = false,
+            }
+            return Effect::None;
         }
         match key.code {
             KeyCode::Char('q') | KeyCode::F(10) => return Effect::Quit,
-            KeyCode::Char('h' | '?') | KeyCode::F(1) => self.is_help_shown = true,
+            KeyCode::Char('h' | '?') | KeyCode::F(1) => {
+                (self.is_help_shown, self.help_line) = (true, 0);
+            }
+            KeyCode::Char('m') => {
+                self.is_mouse_off = !self.is_mouse_off;
+                return Effect::SetMouse(!self.is_mouse_off);
+            }
             KeyCode::Char('/' | 'F' | 'f') | KeyCode::F(4) => {
                 self.is_typing = true;
                 self.filter.clear();
@@ -415,6 +438,10 @@ impl Screen {
             self.page = Page::List;
         }
         self.part_row = 0;
+    }
+
+    fn scroll_help(&mut self, lines: isize) {
+        self.help_line = moved(self.help_line, lines, HELP_LINES_MAX);
     }
 
     fn go(&mut self, rows: isize) {

@@ -1,6 +1,6 @@
 //! The terminal, taken and given back.
 //!
-//! **Owns** raw mode, the other screen and the cursor, and that all three are put back whatever
+//! **Owns** raw mode, the other screen, the cursor and the mouse, and that all four are put back whatever
 //! happens: at the end, on an error, in a panic of any thread, when a signal ends Strata. **Does not
 //! own** what is drawn.
 //!
@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::Show;
+use ratatui::crossterm::event::{DisableMouseCapture, EnableMouseCapture};
 use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
@@ -26,6 +27,8 @@ static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 pub(super) struct Taken {
     /// What is drawn on.
     pub(super) screen: Terminal<CrosstermBackend<io::Stdout>>,
+    /// Whether it tells of the mouse.
+    has_mouse: bool,
 }
 
 impl Taken {
@@ -39,9 +42,12 @@ impl Taken {
             give_back();
             before(info);
         }));
-        enter()?;
+        enter(true)?;
         match Terminal::new(CrosstermBackend::new(stdout())) {
-            Ok(screen) => Ok(Taken { screen }),
+            Ok(screen) => Ok(Taken {
+                screen,
+                has_mouse: true,
+            }),
             Err(error) => {
                 give_back();
                 Err(error)
@@ -54,8 +60,20 @@ impl Taken {
     /// # Errors
     /// Those of the terminal.
     pub(super) fn take_again(&mut self) -> io::Result<()> {
-        enter()?;
+        enter(self.has_mouse)?;
         self.screen.clear()
+    }
+
+    /// Has it tell of the mouse, or lets it select text.
+    ///
+    /// # Errors
+    /// Those of the terminal.
+    pub(super) fn set_mouse(&mut self, is_told: bool) -> io::Result<()> {
+        self.has_mouse = is_told;
+        match is_told {
+            true => execute!(stdout(), EnableMouseCapture),
+            false => execute!(stdout(), DisableMouseCapture),
+        }
     }
 }
 
@@ -65,9 +83,15 @@ impl Drop for Taken {
     }
 }
 
-fn enter() -> io::Result<()> {
+fn enter(has_mouse: bool) -> io::Result<()> {
     IS_TAKEN.store(true, Ordering::SeqCst);
-    let entered = enable_raw_mode().and_then(|()| execute!(stdout(), EnterAlternateScreen));
+    let entered = enable_raw_mode().and_then(|()| {
+        execute!(stdout(), EnterAlternateScreen)?;
+        match has_mouse {
+            true => execute!(stdout(), EnableMouseCapture),
+            false => Ok(()),
+        }
+    });
     if entered.is_err() {
         give_back();
     }
@@ -79,6 +103,6 @@ pub(super) fn give_back() {
     if IS_TAKEN.swap(false, Ordering::SeqCst) {
         // The mode first: it alone makes a shell unusable, and setting it never waits for output.
         let _ = disable_raw_mode();
-        let _ = execute!(stdout(), LeaveAlternateScreen, Show);
+        let _ = execute!(stdout(), DisableMouseCapture, LeaveAlternateScreen, Show);
     }
 }

@@ -9,7 +9,7 @@ use strata_host::observe::overview::{AgesView, MappingView, NR_AGES, TargetView,
 use super::files;
 use super::list::first_shown;
 use super::parts::{Align, BarShape, Canvas, Kind, MARK_COLUMNS, bold, faint, full_bytes, heading};
-use crate::cmd::top::screen::{Parts, Point, Screen, USED, mapping_name};
+use crate::cmd::top::screen::{Order, Parts, Point, Screen, USED, mapping_name};
 use crate::cmd::top::text::{self, NUMBER_COLUMNS, size, size_or_unknown};
 
 /// Columns of the labels at the left.
@@ -197,7 +197,8 @@ fn mappings(canvas: &mut Canvas<'_>, screen: &Screen, ages: &AgesView, y: u16, b
     // Size, used, idle: a column and a space each; the bars and a space.
     let numbers = 3 * (NUMBER_COLUMNS as u16 + 1);
     let bar_columns = match width {
-        0..110 => 1,
+        0..60 => 0,
+        60..110 => 1,
         110..140 => 2,
         _ => 3,
     };
@@ -205,13 +206,24 @@ fn mappings(canvas: &mut Canvas<'_>, screen: &Screen, ages: &AgesView, y: u16, b
     let name_columns = width.saturating_sub(numbers + bars);
     let title = format!("MAPPING by {}", screen.mapping_order.label());
     canvas.restyle(y, heading());
-    canvas.put(MARK_COLUMNS, y, name_columns, &title, heading());
+    let room = name_columns.saturating_sub(MARK_COLUMNS + 1);
+    canvas.put(MARK_COLUMNS, y, room, &title, heading());
+    canvas.title(0, y, name_columns, Order::Name);
     let used_title = format!("{}s", WINDOWS_S[USED]);
-    for (index, title) in ["SIZE", &used_title, "IDLE"].into_iter().enumerate() {
-        let x = name_columns + index as u16 * (NUMBER_COLUMNS as u16 + 1);
-        canvas.put_in(x, y, NUMBER_COLUMNS as u16, Align::Right, title, heading());
+    let titles = [
+        ("SIZE", Order::Resident),
+        (&*used_title, Order::Used),
+        ("IDLE", Order::Idle),
+    ];
+    for ((title, order), nth) in titles.into_iter().zip(0..) {
+        let width = NUMBER_COLUMNS as u16;
+        let x = name_columns + nth * (width + 1);
+        canvas.put_in(x, y, width, Align::Right, title, heading());
+        canvas.title(x, y, width, order);
     }
-    canvas.axis(name_columns + numbers, y, bar_columns, heading());
+    if bar_columns > 0 {
+        canvas.axis(name_columns + numbers, y, bar_columns, heading());
+    }
     let rows = screen.mappings();
     let row = screen.part_row();
     let lines = bottom.saturating_sub(y + 1);
@@ -226,6 +238,7 @@ fn mappings(canvas: &mut Canvas<'_>, screen: &Screen, ages: &AgesView, y: u16, b
             is_selected: index == row,
         };
         mapping(canvas, row_of, ages, at);
+        canvas.row(y, 1, index);
     }
 }
 

@@ -28,7 +28,8 @@ pub(super) fn draw(
         .width
         .saturating_sub(PITCH * TITLES.len() as u16);
     canvas.restyle(y, heading());
-    canvas.put(MARK_COLUMNS, y, name_columns, &title(target), heading());
+    let room = name_columns.saturating_sub(MARK_COLUMNS);
+    canvas.put(MARK_COLUMNS, y, room, &title(target), heading());
     let figure = |canvas: &mut Canvas<'_>, index: usize, y: u16, text: &str, style: Style| {
         let x = name_columns + index as u16 * PITCH;
         canvas.put_in(x, y, PITCH, Align::Right, text, style);
@@ -52,6 +53,7 @@ pub(super) fn draw(
         let name = text::shorten(&text::file_name(file), usize::from(room), ellipsis);
         let style = canvas.look.kind(Kind::File);
         canvas.name(y, room, &name, style, index == row);
+        canvas.row(y, 1, index);
         let figures = [
             size(file.cached_bytes),
             size(file.used_bytes),
@@ -66,8 +68,8 @@ pub(super) fn draw(
 
 fn title(target: &TargetView) -> String {
     match &target.files {
-        Some(report) => format!("FILE in page cache: {}", text::page_cache(report)),
-        None => "FILE in page cache".to_owned(),
+        Some(report) => format!("PAGE CACHE: {}", text::page_cache(report)),
+        None => "PAGE CACHE".to_owned(),
     }
 }
 

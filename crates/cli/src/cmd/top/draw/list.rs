@@ -6,7 +6,7 @@ use ratatui::style::Style;
 use strata_host::observe::overview::{NR_AGES, TargetKind, TargetView, WINDOWS_S};
 
 use super::parts::{Align, BarShape, Canvas, Kind, MARK_COLUMNS, faint, full_bytes, heading};
-use crate::cmd::top::screen::{Screen, View};
+use crate::cmd::top::screen::{Order, Screen, USED, View};
 use crate::cmd::top::text::{self, NUMBER_COLUMNS};
 
 /// The name, its mark in front, is never narrower than this; columns go for it.
@@ -52,6 +52,18 @@ impl Column {
             Column::Budget => 6,
             Column::Kept => 4,
             _ => NUMBER_COLUMNS as u16,
+        }
+    }
+
+    /// By what a click on the title orders.
+    fn order(self) -> Option<Order> {
+        match self {
+            Column::Resident => Some(Order::Resident),
+            Column::Ages { .. } => Some(Order::Idle),
+            Column::Window(USED) => Some(Order::Used),
+            Column::Refaults => Some(Order::Refaults),
+            Column::Swap => Some(Order::Swap),
+            _ => None,
         }
     }
 
@@ -227,6 +239,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, screen: &Screen, top: u16, bottom: u
             y,
         };
         target(canvas, rows[index], view, &at, index == row);
+        canvas.row(y, heights[index], index);
         y += heights[index];
     }
 }
@@ -264,6 +277,7 @@ fn head(canvas: &mut Canvas<'_>, columns: &[Column], name_columns: u16, y: u16) 
     canvas.restyle(y + 1, heading());
     let room = name_columns.saturating_sub(MARK_COLUMNS);
     canvas.put_in(MARK_COLUMNS, y + 1, room, Align::Left, "TARGET", heading());
+    canvas.title(0, y + 1, name_columns, Order::Name);
     let mut x = name_columns + 1;
     for column in columns {
         let width = column.columns();
@@ -285,6 +299,9 @@ fn head(canvas: &mut Canvas<'_>, columns: &[Column], name_columns: u16, y: u16) 
             canvas.put(x + 1, y, 17, "used in the last", faint());
         }
         canvas.put_in(x, y + 1, width, Align::Right, &column.title(), heading());
+        if let Some(order) = column.order() {
+            canvas.title(x, y + 1, width, order);
+        }
         x += width + 1;
     }
 }

@@ -7,13 +7,14 @@
 //!   keys
 //! ```
 //!
-//! **Owns** the frame around the pages, and the help. **Does not own** the state ([`Screen`]).
+//! **Owns** the frame around the pages. **Does not own** the state ([`Screen`]).
 //!
 //! **Invariants** I1: drawing reads the state and changes nothing. I2: no size of a terminal is an
 //! error.
 
 mod detail;
 mod files;
+mod help;
 mod list;
 mod parts;
 #[cfg(test)]
@@ -24,7 +25,7 @@ pub(super) use parts::{Canvas, Charset, Colours, Look};
 use ratatui::buffer::Buffer;
 use ratatui::style::Style;
 
-use super::screen::{Page, Screen};
+use super::screen::{Page, Screen, Spots};
 use super::text;
 use parts::{Align, bold, faint};
 
@@ -33,37 +34,21 @@ const COLUMNS_MIN: u16 = 40;
 /// A narrower screen has no room for how long targets are held up.
 const HOLD_UP_COLUMNS_MIN: u16 = 100;
 const LINES_MIN: u16 = 8;
+/// The name of a target in the title is not made shorter than this for what else is told.
+const TITLE_NAME_COLUMNS_MIN: usize = 12;
+/// What went wrong takes no more lines than this.
+const MESSAGE_LINES_MAX: u16 = 3;
+/// A narrower screen has no room for the source of ages beside the name of a target.
+const SOURCE_COLUMNS_MIN: u16 = 60;
 
-const HELP: &str = "\
-How old is the memory of each target? A page's age is the time since it was
-last found used. The bars stand on one axis, from \"used just now\" at the left
-to \"not used for an hour\" at the right; their height is the share of the
-target's largest bar, anon (a) above file (f). Dots: not watched so long.
-
-SIZE resident or charged   1s 10s 60s used within   RFLT evicted pages that
-came back, a second   SWAP swapped out   BUDGET limit of the cgroup   KEPT
-whether SIZE is within BUDGET   IDLE not used for 60 s. By kind: ANON anonymous
-FILE page cache, of it MAP mapped, SHMEM in memory only, DIRTY to be written
-INACT what the kernel takes for unused. Ages are those of walks.
-
-  up down j k  PgUp PgDn  g G   move
-  Enter   watch the target and show its mappings and history
-  Esc     back            w     begin or end watching one closely
-  /       filter by name  s     next order
-  p       pause           + -   longer, shorter interval
-  v       by kind of memory or by age; of one target: mappings or page cache
-  q       quit            h ?   this help
-
-Watching clears accessed bits and nothing else; it never evicts.";
-
-/// Draws everything.
-pub(super) fn draw(buffer: &mut Buffer, screen: &Screen, look: Look) {
+/// Draws everything; returns what can be clicked on.
+pub(super) fn draw(buffer: &mut Buffer, screen: &Screen, look: Look) -> Spots {
     let mut canvas = Canvas::new(buffer, look);
     let area = canvas.area();
     if area.width < COLUMNS_MIN || area.height < LINES_MIN {
         let needs = format!("strata top needs {COLUMNS_MIN}x{LINES_MIN}");
         canvas.put(0, 0, area.width, &needs, Style::new());
-        return;
+        return canvas.spots;
     }
     title(&mut canvas, screen);
     let last = area.height - 1;
@@ -72,20 +57,23 @@ pub(super) fn draw(buffer: &mut Buffer, screen: &Screen, look: Look) {
         None => last,
         Some(message) => {
             let style = canvas.look.bad();
-            canvas.put(0, last - 1, area.width, &text::clean(message), style);
-            last - 1
+            let lines = help::broken(&text::clean(message), usize::from(area.width));
+            let top = last - (lines.len() as u16).min(MESSAGE_LINES_MAX);
+            for (line, y) in lines.iter().zip(top..last) {
+                canvas.put(0, y, area.width, line, style);
+            }
+            top
         }
     };
     if screen.is_help_shown {
-        for (line, y) in HELP.lines().zip(1..bottom) {
-            canvas.put(1, y, area.width, line, Style::new());
-        }
-        return;
+        help::draw(&mut canvas, screen, 1, bottom);
+        return canvas.spots;
     }
     match screen.page {
         Page::List => list::draw(&mut canvas, screen, 1, bottom),
         Page::Detail(_) => detail::draw(&mut canvas, screen, 1, bottom),
     }
+    canvas.spots
 }
 
 fn title(canvas: &mut Canvas<'_>, screen: &Screen) {
@@ -95,7 +83,10 @@ fn title(canvas: &mut Canvas<'_>, screen: &Screen) {
     if screen.is_paused {
         right.push("PAUSED".to_owned());
     }
-    if let Some(source) = snapshot.source {
+    if screen.is_mouse_off {
+        right.push("mouse off".to_owned());
+    }
+    if let Some(source) = snapshot.source.filter(|_| width >= SOURCE_COLUMNS_MIN) {
         let ms = snapshot.walk_us as f64 / 1000.0;
         right.push(format!("{source} walk {ms:.1}ms"));
         if width >= HOLD_UP_COLUMNS_MIN {
@@ -118,10 +109,11 @@ fn title(canvas: &mut Canvas<'_>, screen: &Screen) {
             let nr_watched = snapshot.targets.iter().filter(|t| t.is_watched).count();
             let nr_targets = snapshot.targets.len();
             let noun = if nr_targets == 1 { "target" } else { "targets" };
-            format!(
-                "{nr_targets} {noun}, {nr_watched} watched, by {}",
-                screen.order.label()
-            )
+            let watched = match nr_watched {
+                0 => String::new(),
+                _ => format!(", {nr_watched} watched"),
+            };
+            format!("{nr_targets} {noun}{watched}, by {}", screen.order.label())
         }
         Page::Detail(name) => {
             let suffix = screen.shown().map_or_else(String::new, |target| {
@@ -133,7 +125,13 @@ fn title(canvas: &mut Canvas<'_>, screen: &Screen) {
                     false => watched,
                 }
             });
-            let room = usize::from(room.saturating_sub(after)).saturating_sub(suffix.len());
+            let room = usize::from(room.saturating_sub(after));
+            // Who it is comes before for how long it was watched.
+            let suffix = match room.saturating_sub(suffix.len()) {
+                0..TITLE_NAME_COLUMNS_MIN => String::new(),
+                _ => suffix,
+            };
+            let room = room.saturating_sub(suffix.len());
             let name = text::shorten(name, room, canvas.look.glyphs.ellipsis);
             format!("{name}{suffix}")
         }
@@ -158,11 +156,20 @@ fn keys(canvas: &mut Canvas<'_>, screen: &Screen, y: u16) {
         ("s", "order"),
         ("p", "pause"),
         ("+-", "pace"),
-        ("h", "help"),
-        ("q", "quit"),
     ];
+    let last = [("h", "help"), ("q", "quit")];
+    let columns = |keys: &[(&str, &str)]| -> usize {
+        keys.iter()
+            .map(|(key, what)| key.len() + what.len() + 3)
+            .sum()
+    };
+    let mut shown = [page, &common].concat();
+    // Help and the way out stay on the narrowest screen.
+    while columns(&shown) + columns(&last) > usize::from(width) + 2 {
+        shown.pop();
+    }
     let mut x = 0;
-    for (key, what) in page.iter().chain(&common) {
+    for (key, what) in shown.iter().chain(&last) {
         x = canvas.line(
             x,
             y,

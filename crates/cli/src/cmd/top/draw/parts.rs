@@ -12,6 +12,7 @@ use ratatui::style::{Color, Modifier, Style};
 use strata_host::observe::ledger::KindBytes;
 use strata_host::observe::overview::{AGE_STARTS_S, NR_AGES};
 
+use crate::cmd::top::screen::{Order, Spot, Spots};
 use crate::cmd::top::text;
 
 /// Which kind of memory a bar is of.
@@ -136,6 +137,8 @@ pub(super) fn heading() -> Style {
 pub(in super::super) struct Canvas<'a> {
     buffer: &'a mut Buffer,
     pub(super) look: Look,
+    /// What can be clicked on, of what was drawn.
+    pub(super) spots: Spots,
 }
 
 /// At which end a text stands in its column.
@@ -147,7 +150,23 @@ pub(super) enum Align {
 
 impl<'a> Canvas<'a> {
     pub(in super::super) fn new(buffer: &'a mut Buffer, look: Look) -> Canvas<'a> {
-        Canvas { buffer, look }
+        Canvas {
+            buffer,
+            look,
+            spots: Spots::default(),
+        }
+    }
+
+    /// Whole lines are this row.
+    pub(super) fn row(&mut self, y: u16, lines: u16, row: usize) {
+        let area = Rect::new(0, y, self.area().width, lines);
+        self.spots.add(area, Spot::Row(row));
+    }
+
+    /// A click on this title orders rows.
+    pub(super) fn title(&mut self, x: u16, y: u16, width: u16, order: Order) {
+        self.spots
+            .add(Rect::new(x, y, width, 1), Spot::Title(order));
     }
 
     pub(super) fn area(&self) -> Rect {

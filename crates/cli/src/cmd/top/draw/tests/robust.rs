@@ -1,10 +1,11 @@
 //! No size of a terminal, no figure and no key is an error.
 
 use proptest::prelude::*;
-use ratatui::crossterm::event::KeyCode;
+use ratatui::crossterm::event::{KeyCode, MouseButton, MouseEventKind};
 use strata_host::observe::overview::{Budget, NR_AGES, Snapshot, TargetView};
 use strata_linux::process::MappingClass;
 
+use super::pointed::point;
 use super::{ages, lines, mapping, press, target};
 use crate::cmd::top::draw::{Charset, Colours, Look};
 use crate::cmd::top::screen::Screen;
@@ -25,12 +26,22 @@ fn any_key() -> impl Strategy<Value = KeyCode> {
         KeyCode::F(4),
         KeyCode::F(6),
     ]);
-    let letter = prop::sample::select("/swph?+-jkgGF x".chars().collect::<Vec<_>>());
+    let letter = prop::sample::select("/swmph?+-jkgGF x".chars().collect::<Vec<_>>());
     prop_oneof![
         named,
         letter.prop_map(KeyCode::Char),
         any::<char>().prop_map(KeyCode::Char)
     ]
+}
+
+/// The wheel and clicks, also where nothing is any more.
+fn any_pointing() -> impl Strategy<Value = (MouseEventKind, (u16, u16))> {
+    let kinds = vec![
+        MouseEventKind::ScrollUp,
+        MouseEventKind::ScrollDown,
+        MouseEventKind::Down(MouseButton::Left),
+    ];
+    (prop::sample::select(kinds), (0u16..210, 0u16..70))
 }
 
 /// Figures as extreme as they come.
@@ -75,15 +86,16 @@ proptest! {
     #[test]
     fn no_size_no_figure_and_no_key_is_an_error(
         targets in prop::collection::vec(any_target(), 0..30),
-        keys in prop::collection::vec((any_key(), 0u16..200, 0u16..60), 1..12),
+        keys in prop::collection::vec((any_key(), 0u16..200, 0u16..60, any_pointing()), 1..12),
         ascii: bool,
     ) {
         let mut screen = Screen::new(1000);
         let charset = if ascii { Charset::Ascii } else { Charset::Unicode };
-        for (key, width, height) in keys {
+        for (key, width, height, (kind, at)) in keys {
             screen.accept(Snapshot { targets: targets.clone(), ..Snapshot::default() });
             press(&mut screen, key);
             let size = (width.max(1), height.max(1));
+            point(&mut screen, size, kind, at);
             let shown = lines(&screen, size, Look::new(charset, Colours::On));
             prop_assert_eq!(shown.len(), usize::from(size.1));
         }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use strata_trace::recording::{
     About, AreaName, PageBits, Piece, RecordingWriter, SpaceEnd, SpaceName, WalkKind,
 };
@@ -271,11 +271,9 @@ fn names_of_somebody_hostile_are_text_and_nothing_else() {
     }
 }
 
-#[test]
-fn the_page_of_a_host_tells_the_dearest_files_too_and_their_names_are_text() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let at = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
-    guard_history::keep(Path::new(&at("history.db")));
+/// A history and the files of its host, one of them with a hostile name: `history.db` and `files.json`. Returns the latter's JSON.
+pub(super) fn host(folder: &Path) -> Value {
+    guard_history::keep(&folder.join("history.db"));
     let file = |path: &str, group: &str| {
         json!({"path": path, "group": group, "cached_bytes": 3 << 20, "used_bytes": 1 << 20, "dirty_bytes": 0, "mapped_bytes": 0,
             "read_bytes": 1 << 20, "unknown_bytes": 0, "unknown_idle": null, "idle_bytes": 2 << 20, "is_open": false, "is_deleted": false})
@@ -284,9 +282,17 @@ fn the_page_of_a_host_tells_the_dearest_files_too_and_their_names_are_text() {
         file("/var/log/big.log", "/app.slice/shop.service"),
         file(HOSTILE, HOSTILE),
     ];
-    let mut files = json!({"files": rows, "nr_files": 2, "total_bytes": 6 << 20, "watched": null, "error_bytes": 0,
+    let files = json!({"files": rows, "nr_files": 2, "total_bytes": 6 << 20, "watched": null, "error_bytes": 0,
         "sampled_share": 1.0, "lost_bytes": 0, "cost": {"cpu_ns": 1}});
-    fs::write(at("files.json"), files.to_string()).expect("written");
+    fs::write(folder.join("files.json"), files.to_string()).expect("written");
+    files
+}
+
+#[test]
+fn the_page_of_a_host_tells_the_dearest_files_too_and_their_names_are_text() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    let mut files = host(folder.path());
     let made = |file: &str| {
         let said = Strata::new([
             "html",

@@ -270,5 +270,22 @@ fn long_a_page_works_in_a_browser() {
     );
     browser.evaluate("document.getElementById('tip').hidden = true; document.getElementById('heat').scrollIntoView()");
     browser.picture("html-dark.png");
+
+    // A host's page with its files, of which one has a hostile name.
+    super::html::host(folder.path());
+    Strata::new(["html", "--files"])
+        .arg(folder.path().join("files.json"))
+        .arg(folder.path().join("history.db"))
+        .arg("-o")
+        .arg(&page)
+        .finish()
+        .expect_success();
+    browser.open(&page, 360, 740, "dark");
+    assert_eq!(
+        browser.evaluate("document.documentElement.scrollWidth"),
+        json!(360)
+    );
+    browser.point("a[href='#files-0']", true);
+    assert_eq!(browser.evaluate("location.hash"), json!("#files-0"));
     assert_eq!(browser.troubles, Vec::<String>::new());
 }

@@ -111,11 +111,21 @@ impl Tiers {
         self.streak_min
     }
 
-    /// Nodes from which pages go to swap: the lowest tier of all.
+    /// Memory went or came.
+    pub fn set_topology(&mut self, topology: Topology) {
+        self.topology = topology;
+    }
+
+    /// Nodes from which pages go to swap: the lowest tier of all that have memory.
     pub fn lowest(&self) -> NodeSet {
-        let nodes = self.topology.nodes().iter().map(|of| of.node);
-        let lowest = nodes.filter(|node| self.topology.lower_nodes(*node).is_empty());
-        lowest.collect()
+        let nodes = self.topology.nodes().iter();
+        let nodes = nodes.filter(|of| of.nr_pages > 0).map(|of| of.node);
+        let with_memory: NodeSet = nodes.clone().collect();
+        let is_lowest = |node: &NodeId| {
+            let mut lower = self.topology.lower_nodes(*node).iter();
+            !lower.any(|node| with_memory.contains(*node))
+        };
+        nodes.filter(is_lowest).collect()
     }
 
     /// What may come up within so long, pages.

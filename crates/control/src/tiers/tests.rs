@@ -281,8 +281,13 @@ fn within_no_second_more_comes_up_than_the_rate() {
 
 #[test]
 fn the_lowest_tier_is_where_swap_begins() {
-    let lowest = tiers().lowest();
-    assert!(lowest.contains(LOWER) && !lowest.contains(UPPER));
+    let mut tiers = tiers();
+    assert_eq!(tiers.lowest(), NodeSet::from_iter([LOWER]));
+    // Its memory has gone offline.
+    let mut left = topology().nodes().to_vec();
+    left[1].nr_pages = 0;
+    tiers.set_topology(Topology::try_new(left).unwrap());
+    assert_eq!(tiers.lowest(), NodeSet::from_iter([UPPER]));
 }
 
 #[test]

@@ -70,6 +70,7 @@ use std::time::Duration;
 use strata_control::guard;
 use strata_linux::access::{self, AccessChoice, AccessError};
 use strata_linux::addr::PAGE_BYTES;
+use strata_linux::nodes::Nodes;
 use strata_linux::sys::own_memory;
 use strata_lru::{GroupId, Kind};
 use takes::{Takes, Went};
@@ -131,8 +132,8 @@ pub struct Managed {
     caches: Option<Caches>,
     /// Pages that go from one memory node to another; `None` where rules ask for none, or all memory is equally fast.
     moves: Option<Moves>,
-    /// The rules that that follows from.
-    tiers_looked_at: Option<TierRules>,
+    /// The rules and the nodes that that follows from.
+    tiers_looked_at: Option<(TierRules, Option<Nodes>)>,
     /// Groups that hold memory of guests, as of the last walk.
     guests: BTreeSet<GroupId>,
     /// Limits that groups live under, as of the last walk.

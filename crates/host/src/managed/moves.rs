@@ -10,7 +10,7 @@
 use super::rules::TierRules;
 use super::status::TierStatus;
 use crate::observe::SpaceId;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 use strata_control::tiers::{Move, NodeNow, Tiers};
@@ -63,6 +63,8 @@ struct Sent {
 #[derive(Debug)]
 pub(super) struct Moves {
     nodes: Nodes,
+    /// The fast ones, by the kernel's numbers, where rules name them.
+    upper: Option<BTreeSet<u32>>,
     pub(super) tiers: Tiers,
     pub(super) mover: Mover,
     cache_mover: CacheMover,
@@ -79,21 +81,19 @@ pub(super) struct Moves {
 }
 
 impl Moves {
-    /// Reads the nodes; `None` where all memory is equally fast.
+    /// Between these nodes; `None` where all memory is equally fast.
     ///
     /// # Errors
     /// [`NodesError`], also where there can be no thread.
-    pub(super) fn start(rules: &TierRules) -> Result<Option<Moves>, NodesError> {
-        let mut nodes = Nodes::read()?;
-        if let Some(upper) = &rules.upper {
-            nodes = nodes.with_upper(upper)?;
-        }
+    pub(super) fn start(rules: &TierRules, nodes: &Nodes) -> Result<Option<Moves>, NodesError> {
+        let nodes = as_said(nodes, rules.upper.as_ref())?;
         if !nodes.has_tiers() {
             return Ok(None);
         }
         Ok(Some(Moves {
             tiers: Tiers::new(nodes.topology().clone(), rules.promote_bytes_per_s),
             nodes,
+            upper: rules.upper.clone(),
             mover: Mover::start()?,
             cache_mover: CacheMover::start()?,
             page_cache: rules.page_cache,
@@ -109,6 +109,16 @@ impl Moves {
                 ..TierStatus::default()
             },
         }))
+    }
+
+    /// Memory went or came; none of the nodes has another place. Returns whether some memory is slower than other.
+    ///
+    /// # Errors
+    /// Those of [`Nodes::with_upper`]; the nodes are then as they were.
+    pub(super) fn set_nodes(&mut self, nodes: &Nodes) -> Result<bool, NodesError> {
+        self.nodes = as_said(nodes, self.upper.as_ref())?;
+        self.tiers.set_topology(self.nodes.topology().clone());
+        Ok(self.nodes.has_tiers())
     }
 
     /// The nodes.
@@ -353,6 +363,16 @@ impl Moves {
     pub(super) fn stop(&mut self) {
         self.mover.stop();
         self.cache_mover.stop();
+    }
+}
+
+/// The nodes, of which these are the fast ones where rules say so.
+fn as_said(nodes: &Nodes, upper: Option<&BTreeSet<u32>>) -> Result<Nodes, NodesError> {
+    let nodes = nodes.clone();
+    match upper {
+        // One alone may be named: it is all that is left.
+        Some(upper) if nodes.nodes().len() > 1 => nodes.with_upper(upper),
+        _ => Ok(nodes),
     }
 }
 

@@ -30,7 +30,8 @@ const DEMAND: &str = "demote";
 /// # Errors
 /// The session's directory can't be written to, or the status not be read.
 pub fn demand_demotion(bytes: u64) -> io::Result<bool> {
-    let moves = Status::of_running()?.is_some_and(|status| status.tiers.is_some());
+    let is_slower = |node: &NodeStatus| !node.is_upper && node.total_bytes > 0;
+    let moves = Status::of_running()?.is_some_and(|status| status.nodes.iter().any(is_slower));
     if moves {
         demand_at(&run_dir().join(NAME), bytes)?;
     }

@@ -25,6 +25,7 @@ use strata_lru::{Kind, NodeSet};
 
 const NO_TIERS: &str =
     "all memory of this machine is equally fast: no page moves between memory nodes";
+const TIERS_CAME: &str = "there is slower memory now: pages move between memory nodes";
 const NOT_SEEN: &str =
     "on which memory node a page is, and may be, is told by BPF alone: no page moves between nodes";
 
@@ -35,30 +36,41 @@ fn processes_of(observer: &Observer) -> BTreeMap<SpaceId, Arc<Process>> {
 }
 
 impl Managed {
-    /// Has memory nodes looked at, where rules ask for it; to be called before each [`Managed::tick`]. Returns why nothing moves,
-    /// where that is new.
+    /// Has memory nodes looked at, where rules ask for it, as memory goes and comes; to be called before each [`Managed::tick`].
+    /// Returns what is new to say of it: why nothing moves, or that pages move from now on.
     pub fn look_at_nodes(&mut self, observer: &mut Observer) -> Option<String> {
-        let wanted = self.rules.tiers.as_ref();
-        if self.tiers_looked_at.as_ref() == wanted {
+        let Some(rules) = self.rules.tiers.clone() else {
+            (self.moves, self.tiers_looked_at) = (None, None);
+            return None;
+        };
+        let seen = self.pages.see_nodes(observer);
+        let nodes = self.pages.nodes().cloned();
+        let before = self.tiers_looked_at.replace((rules, nodes));
+        if before == self.tiers_looked_at {
             return None;
         }
-        self.tiers_looked_at = wanted.cloned();
-        let started = wanted.map(Moves::start);
-        let (moves, why_not) = match started {
-            None => (None, None),
-            Some(Ok(Some(moves))) => (Some(moves), None),
-            Some(Ok(None)) => (None, Some(NO_TIERS.to_owned())),
-            Some(Err(error)) => (
-                None,
-                Some(format!("no page moves between memory nodes: {error}")),
-            ),
-        };
-        self.moves = moves;
-        if self.moves.is_some() && !self.pages.see_nodes(observer) {
+        let (rules, nodes) = self.tiers_looked_at.as_ref()?;
+        let before = before.filter(|(old, _)| old == rules);
+        if before.is_none() {
             self.moves = None;
-            return Some(NOT_SEEN.to_owned());
         }
-        why_not
+        let had_tiers = self.moves.as_ref().is_some_and(|of| of.nodes().has_tiers());
+        let has_tiers = seen.and_then(|tells_nodes| {
+            let Some(nodes) = nodes else { return Ok(false) };
+            if let Some(moves) = &mut self.moves {
+                return moves.set_nodes(nodes);
+            }
+            let moves = Moves::start(rules, nodes)?;
+            let has_tiers = moves.is_some();
+            self.moves = moves.filter(|_| tells_nodes);
+            Ok(has_tiers)
+        });
+        match has_tiers {
+            Ok(true) if self.moves.is_none() => Some(NOT_SEEN.to_owned()),
+            Ok(true) => (before.is_some() && !had_tiers).then(|| TIERS_CAME.to_owned()),
+            Ok(false) => Some(NO_TIERS.to_owned()),
+            Err(error) => Some(format!("no page moves between memory nodes: {error}")),
+        }
     }
 
     /// What moved is entered, and more is handed over.
@@ -156,6 +168,8 @@ impl Managed {
 
     /// Whether pages of a group go to slower memory before they go to swap; and from where they go to swap.
     pub(super) fn swaps_from(&self) -> Option<Option<NodeSet>> {
-        self.moves.as_ref().map(Moves::swaps_from)
+        let moves = self.moves.as_ref();
+        let moves = moves.filter(|moves| moves.nodes().has_tiers());
+        moves.map(Moves::swaps_from)
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   Nodes::read           nodes with memory, their tiers and distances: /sys/devices/system/node, memory_tiering
+//!     .again              the same after memory went or came
 //!     .with_upper         the user says which nodes are the fast ones
 //!   Nodes::rooms          free memory and watermarks of each node, now: /proc/zoneinfo
 //! ```
@@ -13,7 +14,7 @@
 //!
 //! **Invariants**
 //! - I1: nodes are numbered from 0 on here, whatever the kernel's numbers are; [`MemoryNode::kernel_id`] is that.
-//! - I2: a node without memory is none.
+//! - I2: a node without memory is none; where memory is looked at again, a node keeps its number for good.
 
 pub(crate) mod ranges;
 mod zones;
@@ -51,7 +52,7 @@ pub struct MemoryNode {
 }
 
 /// All nodes with memory.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nodes {
     nodes: Vec<MemoryNode>,
     ranges: Vec<Range>,
@@ -97,6 +98,33 @@ impl Nodes {
     /// [`NodesError`].
     pub fn read() -> Result<Nodes, NodesError> {
         Nodes::read_from(Path::new(SYSFS), &fs::read_to_string("/proc/zoneinfo")?)
+    }
+
+    /// As they are by now. Each keeps its place, also one whose memory has gone offline; others come behind.
+    ///
+    /// # Errors
+    /// [`NodesError`].
+    pub fn again(&self) -> Result<Nodes, NodesError> {
+        self.followed_by(Nodes::read()?, Path::new(SYSFS))
+    }
+
+    pub(crate) fn followed_by(&self, now: Nodes, sysfs: &Path) -> Result<Nodes, NodesError> {
+        let mut nodes = self.nodes.clone();
+        for node in now.nodes {
+            match nodes.iter_mut().find(|of| of.kernel_id == node.kernel_id) {
+                Some(known) => *known = node,
+                None => nodes.push(node),
+            }
+        }
+        if nodes.len() > NODES_MAX {
+            let nr_nodes = nodes.len();
+            return Err(NodesError::TooMany { nr_nodes });
+        }
+        Ok(Nodes {
+            topology: topology_of(&nodes, &now.ranges, sysfs)?,
+            nodes,
+            ranges: now.ranges,
+        })
     }
 
     /// The same, where `sysfs` is mounted elsewhere.
@@ -174,9 +202,11 @@ impl Nodes {
         self.topology.is_top_tier(node)
     }
 
-    /// Whether some memory is slower than other.
+    /// Whether there is memory that is slower than other.
     pub fn has_tiers(&self) -> bool {
-        (0..self.nodes.len()).any(|at| !self.is_upper(NodeId(at as u8)))
+        let with_memory = self.ranges.iter().filter_map(|range| range.node);
+        let mut with_memory = with_memory.filter_map(|id| self.position(id));
+        with_memory.any(|node| !self.is_upper(node))
     }
 
     /// Pages of physical memory by node: first, the one after the last, and the node. Where two nodes have pages in the same 2 MiB,

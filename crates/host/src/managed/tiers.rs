@@ -43,6 +43,7 @@ impl Managed {
             (self.moves, self.tiers_looked_at) = (None, None);
             return None;
         };
+        let had_tiers = self.has_tiers();
         let seen = self.pages.see_nodes(observer);
         let nodes = self.pages.nodes().cloned();
         let before = self.tiers_looked_at.replace((rules, nodes));
@@ -54,7 +55,6 @@ impl Managed {
         if before.is_none() {
             self.moves = None;
         }
-        let had_tiers = self.moves.as_ref().is_some_and(|of| of.nodes().has_tiers());
         let has_tiers = seen.and_then(|tells_nodes| {
             let Some(nodes) = nodes else { return Ok(false) };
             if let Some(moves) = &mut self.moves {
@@ -168,8 +168,13 @@ impl Managed {
 
     /// Whether pages of a group go to slower memory before they go to swap; and from where they go to swap.
     pub(super) fn swaps_from(&self) -> Option<Option<NodeSet>> {
-        let moves = self.moves.as_ref();
-        let moves = moves.filter(|moves| moves.nodes().has_tiers());
+        let moves = self.moves.as_ref().filter(|_| self.has_tiers());
         moves.map(Moves::swaps_from)
+    }
+
+    /// Whether there is slower memory that pages go to.
+    pub(super) fn has_tiers(&self) -> bool {
+        let moves = self.moves.as_ref();
+        moves.is_some_and(|moves| moves.nodes().has_tiers())
     }
 }

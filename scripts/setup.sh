@@ -29,6 +29,7 @@ if [ "${1:-}" = test ]; then
         say "guest tests need virtiofsd"
     have mkfs.xfs || [ -x /sbin/mkfs.xfs ] || apt_install xfsprogs || say "the test of files on xfs needs xfsprogs"
     python3 -c 'import ensurepip' 2>/dev/null || apt_install python3-venv || say "the tests of the wheel for Python need python3-venv"
+    have fio || apt_install fio || say "make evaluate-tiers needs fio"
     have tmux || apt_install tmux || say "the tests of strata top on a terminal need tmux"
 fi
 

@@ -1,6 +1,6 @@
 """Parts of scripts/evaluate-tiers.sh, in a guest whose second memory node has no processor: counts, no times.
 
-  tiers.py STRATA WORK DISK    prints a table row for each part: `part | what | found`
+  tiers.py STRATA WORK DISK [PART...]    prints table rows of each part: `what | counted | found`
 """
 
 import ctypes
@@ -28,30 +28,40 @@ def bind(node):
         raise OSError(ctypes.get_errno(), "set_mempolicy")
 
 
-def on_nodes(pid, addresses):
-    """Pages on each node."""
-    status, found = (ctypes.c_int * len(addresses))(), {FAST: 0, SLOW: 0}
+def nodes_of(pid, addresses):
+    """The node of each page; less than 0: it is not in memory."""
+    status = (ctypes.c_int * len(addresses))()
     pages = (ctypes.c_void_p * len(addresses))(*addresses)
     LIBC.syscall(MOVE_PAGES, pid, len(addresses), pages, None, status, 0)
-    for node in status:
-        if node >= 0:
-            found[node] = found.get(node, 0) + 1
-    return found
+    return list(status)
 
 
-def file_on_nodes(path, pages=None):
-    """Pages of a file's cache on each node, without a trace: mapped at random."""
+def count(nodes):
+    return {FAST: nodes.count(FAST), SLOW: nodes.count(SLOW)}
+
+
+def file_nodes(path):
+    """The node of each page of a file's cache, without a trace: mapped at random, and only what is in memory."""
     with open(path, "rb") as file:
         mapped = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
         mapped.madvise(mmap.MADV_RANDOM)
-        mapped.madvise(22)  # MADV_POPULATE_READ
         # The address of a read-only map, by way of /proc.
         maps = [line.split() for line in open("/proc/self/maps") if line.rstrip().endswith(path)]
         start = int(maps[-1][0].split("-")[0], 16)
         number = os.path.getsize(path) // PAGE
-        found = on_nodes(0, [start + page * PAGE for page in (range(number) if pages is None else pages)])
+        resident = (ctypes.c_ubyte * number)()
+        LIBC.mincore(ctypes.c_void_p(start), ctypes.c_size_t(number * PAGE), resident)
+        for page in range(number):
+            if resident[page] & 1:
+                mapped.madvise(22, page * PAGE, PAGE)  # MADV_POPULATE_READ
+        found = nodes_of(0, [start + page * PAGE for page in range(number)])
         mapped.close()
         return found
+
+
+def file_on_nodes(path):
+    """Pages of a file's cache on each node."""
+    return count(file_nodes(path))
 
 
 class Program:
@@ -72,11 +82,13 @@ class Program:
         bind(node)
         memory = mmap.mmap(-1, self.size)
         memory.madvise(15)  # MADV_NOHUGEPAGE
-        for page in range(self.size // PAGE):
+        if not self.is_guarded:
+            # All of it is there then, and stays.
+            LIBC.mlockall(1)  # MCL_CURRENT
+        for page in range(self.size // PAGE if self.is_guarded else 0):
             memory[page * PAGE : page * PAGE + 8] = page.to_bytes(8, "little")
         address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
         os.write(answers, f"{address}\n".encode())
-        # Else Python would keep a copy of what is to be used.
         first, end = 0, 0
         os.set_blocking(asks, False)
         while True:
@@ -100,7 +112,7 @@ class Program:
         print(line, file=self.ask_end, flush=True)
 
     def on_nodes(self, first, end):
-        return on_nodes(self.pid, [self.address + page * PAGE for page in range(first, end)])
+        return count(nodes_of(self.pid, [self.address + page * PAGE for page in range(first, end)]))
 
     def is_right(self):
         self.tell("check")
@@ -149,7 +161,7 @@ def swap_used():
     return sum(int(line.split()[3]) for line in open("/proc/swaps").read().splitlines()[1:]) << 10
 
 
-def halves(strata, work):
+def halves(strata, work, _disk):
     """The cold half goes down, the hot one stays; then they trade places."""
     number = 96 * MIB // PAGE
     half, program = number // 2, Program(96 * MIB)
@@ -222,47 +234,106 @@ def cache(strata, work, disk):
     member.end()
 
 
+def fast_room():
+    """What may come up to the fast node, as a guard counts it: free, less the watermark, less the 2 % that it keeps."""
+    free = high = managed = 0
+    node = None
+    for words in (line.split() for line in open("/proc/zoneinfo")):
+        if words[0] == "Node":
+            node = int(words[1].rstrip(","))
+        elif node == FAST:
+            free += int(words[2]) if words[:2] == ["pages", "free"] else 0
+            high += int(words[1]) if words[0] == "high" else 0
+            managed += int(words[1]) if words[0] == "managed" else 0
+    return (free - high - managed // 50) * PAGE
+
+
+class Narrow:
+    """All of the fast node is taken but two thirds of a file's size, while that file is read from the slow one."""
+
+    def __init__(self, strata, work, disk):
+        self.strata, self.work, self.path, self.number = strata, work, f"{disk}/large", 96 * MIB // PAGE
+        self.member = Program(MIB)
+        # What a guard's program takes of page cache is there then.
+        guard = Guard(strata, work, "page_cache = 'never'")
+        guard.wait(lambda told: told["nr_walks"] > 1, 120)
+        guard.end()
+        # It takes some memory of its own.
+        self.hog = Program((fast_room() - (64 + 24) * MIB) // PAGE * PAGE, FAST, is_guarded=False)
+
+    def begin(self, strategy):
+        write(self.path, 96)
+        read_in(self.path, SLOW)
+        self.before = fast_room()
+        self.guard = Guard(self.strata, self.work, f"promote = '64M/s'\npage_cache = '{strategy}'")
+        self.guard.wait(lambda told: True, 120)
+
+    def found(self, reads):
+        """Of these reads, so many by page: what moved, the share that would hit the fast node now, and its room before and after."""
+        after = fast_room()
+        counts, nodes = self.guard.end(), file_nodes(self.path)
+        hits = sum(number for page, number in reads.items() if nodes[page] == FAST) / sum(reads.values())
+        os.remove(self.path)
+        mib = lambda room: max(0, room) // MIB
+        return f"{counts['nr_promoted_unmapped_pages']:,}; {hits:.0%}; {mib(self.before)} and {mib(after)} MiB"
+
+    def end(self):
+        self.hog.end()
+        self.member.end()
+
+
+FOUND = "pages moved; reads that hit the fast node; its room before and after"
+
+
 def large(strata, work, disk):
     """A hot set of one and a half times what the fast node has left, read by a Zipf law: moves, and hits there."""
-    free = int(next(line.split()[3] for line in open("/sys/devices/system/node/node0/meminfo") if "MemFree" in line)) << 10
-    # A twentieth is more than what the kernel and the guard keep free.
-    room, kept, member = 64 * MIB, free // 20, Program(MIB)
-    hog = Program((free - room - kept) // PAGE * PAGE, FAST, is_guarded=False)
-    path, number = f"{disk}/large", room * 3 // 2 // PAGE
-    weights = [1 / (rank + 1) ** 0.99 for rank in range(number)]
-    order = list(range(number))
+    order = list(range(96 * MIB // PAGE))
+    weights = [1 / (rank + 1) ** 0.99 for rank in order]
     random.Random(7).shuffle(order)
+    narrow = Narrow(strata, work, disk)
     for strategy in ("never", "refs", "first-access"):
-        write(path, room * 3 // 2 // MIB)
-        read_in(path, SLOW)
-        guard = Guard(strata, work, f"promote = '64M/s'\npage_cache = '{strategy}'")
+        narrow.begin(strategy)
         draws = random.Random(11)
         until = time.monotonic() + 60
-        with open(path, "rb", buffering=0) as file:
+        with open(narrow.path, "rb", buffering=0) as file:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
             while time.monotonic() < until:
                 for page in draws.choices(order, weights, k=20000):
                     os.pread(file.fileno(), PAGE, page * PAGE)
-        seconds = (guard.told() or {"watched_ms": 1})["watched_ms"] / 1000
-        counts = guard.end()
-        hits = 0
-        for page in draws.choices(order, weights, k=400):
-            hits += file_on_nodes(path, [page])[FAST]
-        print(f"| a file of 150 % of the fast node's room, by a Zipf law, `{strategy}` | pages moved a second; reads that hit the fast node | {counts['pgpromote_success'] / seconds:.0f}; {hits / 400:.0%} |")
-        os.remove(path)
-    hog.end()
-    member.end()
+        print(f"| a file of 96 MiB, by a Zipf law, `{strategy}` | {FOUND} | {narrow.found(dict(zip(order, weights)))} |")
+    narrow.end()
 
 
-def main(strata, work, disk):
+def fio(strata, work, disk):
+    """The same with fio: by a Zipf law, and from the beginning to the end. Its log says which pages it read."""
+    narrow, log = Narrow(strata, work, disk), f"{work}/fio.log"
+    for name, options in (("zipf", ["--rw=randread", "--random_distribution=zipf:0.99", "--norandommap"]), ("linear", ["--rw=read"])):
+        for strategy in STRATEGIES:
+            narrow.begin(strategy)
+            command = ["fio", "--name=reads", "--readonly", f"--filename={narrow.path}", f"--size={narrow.number * PAGE}", "--bs=4k", "--ioengine=psync"]
+            command += ["--invalidate=0", "--fadvise_hint=random", "--time_based", "--runtime=40", "--rate_iops=3000", f"--write_iolog={log}"]
+            join = lambda: open(f"{GROUP}/cgroup.procs", "w").write("0")
+            subprocess.run(command + options, stdout=subprocess.DEVNULL, check=True, preexec_fn=join)
+            reads = {}
+            # "[MILLISECONDS] FILE read OFFSET LENGTH"
+            for words in (line.split() for line in open(log)):
+                if "read" in words:
+                    page = int(words[words.index("read") + 1]) // PAGE
+                    reads[page] = reads.get(page, 0) + 1
+            os.remove(log)
+            print(f"| fio, {name}, a file of 96 MiB, `{strategy}` | {FOUND} | {narrow.found(reads)} |")
+    narrow.end()
+
+
+def main(strata, work, disk, *parts):
     os.makedirs(GROUP, exist_ok=True)
     # The kernel would bring pages up beside us.
     open("/proc/sys/kernel/numa_balancing", "w").write("0")
     print("| what | counted | found |\n|---|---|---|")
     try:
-        halves(strata, work)
-        cache(strata, work, disk)
-        large(strata, work, disk)
+        for part in (halves, cache, large, fio):
+            if not parts or part.__name__ in parts:
+                part(strata, work, disk)
     finally:
         for _ in range(50):
             try:

@@ -193,9 +193,7 @@ impl SwapDevice {
                 size_bytes,
                 algorithm,
             } => Some(zram::create(*size_bytes, algorithm.as_deref(), journal)?),
-            SwapSpec::File { path, size_bytes } => {
-                Some(file::create(path, *size_bytes, journal)?)
-            }
+            SwapSpec::File { path, size_bytes } => Some(file::create(path, *size_bytes, journal)?),
         };
         Ok(SwapDevice {
             record,

@@ -326,7 +326,7 @@ mod tests {
         prop_oneof![
             4 => real.prop_map(str::to_owned),
             1 => "\\PC{0,20}",
-            1 => "(zram|file|zswap):[^ ]{0,12}",
+            1 => "(zram|file):[^ ]{0,12}",
             1 => "[-+]?[0-9.]{0,24}[a-zA-Z%]{0,3}",
         ]
     }

@@ -126,7 +126,7 @@ pub(crate) struct GuardArgs {
     #[arg(long = "cgroup", value_name = "GLOB")]
     cgroups: Vec<String>,
 
-    /// Where anonymous memory goes: existing, zram:SIZE, zram:SIZE,ALGORITHM, file:PATH:SIZE, zswap:PATH:SIZE; 25% as SIZE is a share of memory
+    /// Where anonymous memory goes: existing, zram:SIZE, zram:SIZE,ALGORITHM, file:PATH:SIZE; 25% as SIZE is a share of memory
     ///
     /// What is made stays in use when the guard ends, however it ends, and the next guard takes it over; --release takes it down.
     /// [default: existing, or what the rules say]

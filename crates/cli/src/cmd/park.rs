@@ -54,7 +54,7 @@ pub(crate) struct ParkArgs {
     #[arg(long, value_name = "SIZE|working-set", value_parser = keep_arg, allow_hyphen_values = true)]
     keep: Option<Keep>,
 
-    /// Where anonymous memory goes: existing, zram:SIZE, zram:SIZE,ALGORITHM, file:PATH:SIZE, zswap:PATH:SIZE; 25% as SIZE is a share of memory
+    /// Where anonymous memory goes: existing, zram:SIZE, zram:SIZE,ALGORITHM, file:PATH:SIZE; 25% as SIZE is a share of memory
     ///
     /// What is made stays as long as something is parked; it goes with the last one, whoever wakes that.
     #[arg(long, value_name = "SWAP", value_parser = swap_arg, allow_hyphen_values = true, default_value = "existing")]

@@ -74,12 +74,11 @@ pub(crate) struct RunArgs {
     #[arg(short, long, value_name = "SIZE", value_parser = size_arg, allow_hyphen_values = true)]
     memory: u64,
 
-    /// Where anonymous memory goes: existing, zram:SIZE, zram:SIZE,ALGORITHM, file:PATH:SIZE, zswap:PATH:SIZE; 25% as SIZE is a share of memory
+    /// Where anonymous memory goes: existing, zram:SIZE, zram:SIZE,ALGORITHM, file:PATH:SIZE; 25% as SIZE is a share of memory
     ///
     /// existing uses what the machine has (without any swap only file pages can be evicted).
     /// zram:SIZE or zram:SIZE,ALGORITHM makes a compressed device in memory, for example zram:2G,lz4.
     /// file:PATH:SIZE makes a swap file, which must not exist yet, for example file:/var/tmp/s:4G.
-    /// zswap:PATH:SIZE does the same with the kernel's compressed cache in front of it.
     /// What was made is taken down when the program has ended. Swap belongs to the machine: while it is there,
     /// pages of every program may go to it.
     #[arg(
@@ -463,7 +462,7 @@ pub(super) fn swap_arg(text: &str) -> Result<SwapSpec, String> {
     refuse_option(text)?;
     text.parse::<SwapSpec>().map_err(|error| {
         format!(
-            "{}; accepted are existing, zram:SIZE[,ALGORITHM], file:PATH:SIZE and zswap:PATH:SIZE, \
+            "{}; accepted are existing, zram:SIZE[,ALGORITHM] and file:PATH:SIZE, \
              for example zram:2G,lz4",
             error.why
         )

@@ -94,7 +94,7 @@ fn every_other_value_that_makes_no_sense_is_refused_with_the_reason() {
         ("--swap", "zram:-1G", "it is negative"),
         ("--swap", "zram:1G,", "algorithm is empty"),
         ("--swap", "file:/nowhere", "size is missing"),
-        ("--swap", "zswap::1G", "path is empty"),
+        ("--swap", "file::1G", "path is empty"),
         ("--swappiness", "-1", "0 to 200"),
         ("--swappiness", "201", "0 to 200"),
         ("--swappiness", "256", "0 to 200"),

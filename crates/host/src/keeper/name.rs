@@ -10,7 +10,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use strata_linux::run_dir::{PARKED_DIR, ZSWAP_DIR, is_common};
+use strata_linux::run_dir::{PARKED_DIR, is_common};
 
 /// Longest name: with the path around it a socket's address still fits.
 const NAME_BYTES_MAX: usize = 64;
@@ -23,11 +23,9 @@ pub struct SessionName(String);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} can't be a run's name: a name begins with a letter and has up to {NAME_BYTES_MAX} letters, digits and \
-     - _ . (and is neither {ZSWAP_DIR} nor {PARKED_DIR}), such as web or db-2"
+     - _ . (and is not {PARKED_DIR}), such as web or db-2"
 )]
 pub struct BadSessionName(String);
-
-impl SessionName {}
 
 impl FromStr for SessionName {
     type Err = BadSessionName;
@@ -78,7 +76,7 @@ mod tests {
             "web\n",
             "web\u{1b}[2J",
             "w\u{e9}b",
-            "zswap",
+            "parked",
             too_long.as_str(),
         ];
         for text in bad {

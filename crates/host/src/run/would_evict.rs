@@ -129,9 +129,7 @@ impl WouldEvict {
     pub(super) fn of_dry_run(config: &RunConfig) -> Option<WouldEvict> {
         let made_swap_bytes = match config.swap {
             SwapSpec::Existing => 0,
-            SwapSpec::Zram { size_bytes, .. }
-            | SwapSpec::File { size_bytes, .. }
-            | SwapSpec::Zswap { size_bytes, .. } => size_bytes,
+            SwapSpec::Zram { size_bytes, .. } | SwapSpec::File { size_bytes, .. } => size_bytes,
         };
         config.dry_run.then(|| WouldEvict {
             made_swap_bytes,

@@ -204,34 +204,6 @@ fn a_file_that_does_not_fit_on_the_disk_leaves_nothing() {
 }
 
 #[test]
-fn the_switch_of_zswap_comes_back_with_the_last_user() {
-    need_root_and_cgroup!();
-    let switch = Path::new("/sys/module/zswap/parameters/enabled");
-    let read = || fs::read_to_string(switch).expect("read").trim().to_owned();
-    if !switch.exists() {
-        skip!("this kernel has no zswap");
-    }
-    let before = read();
-    let dir = directory_for_swap();
-    let spec = |name: &str| format!("zswap:{}:16M", dir.path().join(name).display());
-    let mut one = match create(&spec("one")) {
-        Ok(one) => one,
-        Err(error @ SwapError::Filesystem { .. }) => {
-            assert_eq!(read(), before);
-            skip!("{error}");
-        }
-        Err(error) => panic!("{error}"),
-    };
-    let mut two = create(&spec("two")).expect("made");
-    assert_eq!(read(), "Y");
-    assert!(one.memory_bytes().is_ok());
-    guard::down(&mut one);
-    assert_eq!(read(), "Y", "the other still needs it");
-    guard::down(&mut two);
-    assert_eq!(read(), before);
-}
-
-#[test]
 fn existing_swap_is_never_touched() {
     let mut swap = create("existing").expect("nothing to make");
     assert_eq!(swap.path(), None);

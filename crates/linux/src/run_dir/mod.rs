@@ -16,15 +16,12 @@ pub mod trust;
 pub use lock::{lock_in, lock_run_dir};
 pub use mark::{ProcessMark, boot_id, is_run_dir_empty, parent_of, run_dir};
 
-/// Beside the session directories: who needs zswap on (see `swap`).
-pub const ZSWAP_DIR: &str = "zswap";
-
 /// Beside the session directories: what is parked.
 pub const PARKED_DIR: &str = "parked";
 
 /// Whether an entry of the run directory is there for all sessions, and none itself.
 pub fn is_common(name: &std::ffi::OsStr) -> bool {
-    name == ZSWAP_DIR || name == PARKED_DIR
+    name == PARKED_DIR
 }
 
 /// The socket's name in the state directory.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FallocateFlags, IFlags, fallocate, fstatfs, ioctl_getflags, ioctl_setflags};
 
-use super::{Backing, SwapError, SwapRecord, SwapSpec, header, start, status, zswap};
+use super::{Backing, SwapError, SwapRecord, SwapSpec, header, start, status};
 use crate::addr::PAGE_BYTES;
 use crate::undo::Journal;
 
@@ -28,12 +28,8 @@ const ZERO_CHUNK_BYTES: usize = 1 << 20;
 pub(super) fn create(
     path: &Path,
     size_bytes: u64,
-    is_zswap: bool,
     journal: &Journal,
 ) -> Result<SwapRecord, SwapError> {
-    if is_zswap {
-        zswap::check()?;
-    }
     let size_bytes = size_bytes - size_bytes % PAGE_BYTES;
     let path = absolute(path)?;
     let file = OpenOptions::new()
@@ -54,17 +50,13 @@ pub(super) fn create(
     let record = SwapRecord {
         uuid: header::fresh_uuid().map_err(SwapError::Journal)?,
         path,
-        backing: Backing::File { inode, is_zswap },
+        backing: Backing::File { inode },
     };
     start(record, journal, |record| {
         check_filesystem(&file, &record.path)?;
         fill(&file, size_bytes).map_err(SwapError::io("allocating", &record.path))?;
         header::write(&file, size_bytes, &record.uuid)
-            .map_err(SwapError::io("writing the swap header of", &record.path))?;
-        if is_zswap {
-            zswap::acquire(&record.uuid)?;
-        }
-        Ok(())
+            .map_err(SwapError::io("writing the swap header of", &record.path))
     })
 }
 
@@ -123,7 +115,7 @@ fn fill(file: &File, size_bytes: u64) -> io::Result<()> {
 /// Removes the swap file that a specification names, if a Strata made it and nobody swaps to it: a reboot has left it, and what
 /// is in it is of no use to anybody.
 pub fn remove_stale(spec: &SwapSpec) -> Result<(), SwapError> {
-    let (SwapSpec::File { path, .. } | SwapSpec::Zswap { path, .. }) = spec else {
+    let SwapSpec::File { path, .. } = spec else {
         return Ok(());
     };
     let path = absolute(path)?;

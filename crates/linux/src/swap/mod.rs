@@ -1,7 +1,7 @@
-//! Swap devices of our own: zram, a file, a file behind zswap.
+//! Swap devices of our own: zram and files.
 //!
 //! ```text
-//!   SwapSpec  "zram:2G,lz4" | "file:PATH:SIZE" | "zswap:PATH:SIZE" | "existing"
+//!   SwapSpec  "zram:2G,lz4" | "file:PATH:SIZE" | "existing"
 //!      | SwapDevice::create(&spec, &journal)      top priority; zram with a mem_limit
 //!   SwapDevice   used_bytes()  memory_bytes()  zram_stats()
 //!      | take_down()                              only if what it holds fits into free memory
@@ -17,7 +17,7 @@
 //!   [`SWAPOFF_MARGIN_BYTES`], and what a group has in swap below its limit: else the kernel kills in the group.
 //! - W2: a device or file is touched only if it carries the UUID we gave it, or is still blank; a file that a reboot has left
 //!   ([`remove_stale`]) only if it carries the label of a Strata's.
-//! - W3: two Stratas never take the same zram device, and the last user of zswap puts its switch back.
+//! - W3: two Stratas never take the same zram device.
 
 mod cost;
 mod file;
@@ -27,7 +27,6 @@ mod record;
 mod spec;
 pub(crate) mod status;
 mod zram;
-mod zswap;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -104,9 +103,6 @@ pub enum SwapError {
         /// The file system.
         filesystem: String,
     },
-    /// zswap is not in this kernel.
-    #[error("this kernel has no zswap (CONFIG_ZSWAP); use file:PATH:SIZE or zram:SIZE")]
-    NoZswap,
     /// Taking it down would need more memory than there is.
     #[error(
         "swap {} is left as it is: it holds {}, and only {} of memory is available; \
@@ -197,12 +193,7 @@ impl SwapDevice {
                 size_bytes,
                 algorithm,
             } => Some(zram::create(*size_bytes, algorithm.as_deref(), journal)?),
-            SwapSpec::File { path, size_bytes } => {
-                Some(file::create(path, *size_bytes, false, journal)?)
-            }
-            SwapSpec::Zswap { path, size_bytes } => {
-                Some(file::create(path, *size_bytes, true, journal)?)
-            }
+            SwapSpec::File { path, size_bytes } => Some(file::create(path, *size_bytes, journal)?),
         };
         Ok(SwapDevice {
             record,
@@ -249,11 +240,10 @@ impl SwapDevice {
     }
 
     /// Memory it takes for everybody whose pages are in it ([`memory_of_swapped`] is one program's part): a
-    /// zram device's pool, the whole of zswap's pool, nothing for a file.
+    /// zram device's pool, nothing for a file.
     pub fn memory_bytes(&self) -> Result<u64, SwapError> {
         match self.record.as_ref().map(|record| &record.backing) {
             Some(Backing::Zram { index, .. }) => Ok(zram::stats(*index)?.memory_bytes),
-            Some(Backing::File { is_zswap: true, .. }) => zswap::memory_bytes(),
             Some(Backing::File { .. }) | None => Ok(0),
         }
     }
@@ -266,8 +256,8 @@ impl SwapDevice {
         }
     }
 
-    /// Takes it down: `swapoff`, then the device is reset and removed, or the file deleted, and
-    /// zswap's switch put back. Does nothing for `existing`. May be called again after a failure.
+    /// Takes it down: `swapoff`, then the device is reset and removed, or the file deleted.
+    /// Does nothing for `existing`. May be called again after a failure.
     ///
     /// # Errors
     /// [`SwapError::WontFit`]: the device is left in use.
@@ -333,7 +323,6 @@ pub fn take_down(record: &SwapRecord) -> Result<(), SwapError> {
             index,
             is_hot_added: true,
         } => zram::hot_remove(index),
-        Backing::File { is_zswap: true, .. } => zswap::release(&record.uuid),
         _ => Ok(()),
     }
 }
@@ -425,10 +414,7 @@ mod tests {
         let record = SwapRecord {
             path: path.clone(),
             uuid: header::fresh_uuid().expect("read"),
-            backing: Backing::File {
-                inode: 0,
-                is_zswap: false,
-            },
+            backing: Backing::File { inode: 0 },
         };
         take_down(&record).expect("nothing to do");
         std::fs::write(&path, vec![0; 8192]).expect("blank, but another inode");

@@ -23,13 +23,13 @@ impl SwapRecord {
     /// Whether the recorded swap is of the kind that a specification asks for, of whatever size; any is, where that asks for
     /// existing swap.
     pub fn is_as(&self, spec: &SwapSpec) -> bool {
-        let (is_kind, path) = match (&self.backing, spec) {
-            (_, SwapSpec::Existing) | (Backing::Zram { .. }, SwapSpec::Zram { .. }) => return true,
-            (Backing::File { is_zswap, .. }, SwapSpec::File { path, .. }) => (!is_zswap, path),
-            (Backing::File { is_zswap, .. }, SwapSpec::Zswap { path, .. }) => (*is_zswap, path),
-            _ => return false,
-        };
-        is_kind && path.canonicalize().is_ok_and(|path| path == self.path)
+        match (&self.backing, spec) {
+            (_, SwapSpec::Existing) | (Backing::Zram { .. }, SwapSpec::Zram { .. }) => true,
+            (Backing::File { .. }, SwapSpec::File { path, .. }) => {
+                path.canonicalize().is_ok_and(|path| path == self.path)
+            }
+            _ => false,
+        }
     }
 }
 
@@ -48,8 +48,6 @@ pub enum Backing {
     File {
         /// Inode of the file, so that another file at its path is not taken for it.
         inode: u64,
-        /// The run asked for zswap to be on.
-        is_zswap: bool,
     },
 }
 
@@ -76,13 +74,10 @@ mod tests {
         assert!(zram.is_as(&spec("zram:1G")) && zram.is_as(&spec("existing")));
         let own = file.canonicalize().expect("there");
         let own = own.to_str().expect("text");
-        let (plain, cached) = (format!("file:{own}:1G"), format!("zswap:{own}:1G"));
-        assert!(!zram.is_as(&spec(&plain)));
-        for is_zswap in [false, true] {
-            let swap = record(Backing::File { inode: 1, is_zswap }, own);
-            assert_eq!(swap.is_as(&spec(&plain)), !is_zswap);
-            assert_eq!(swap.is_as(&spec(&cached)), is_zswap);
-            assert!(!swap.is_as(&spec("file:/elsewhere:1G")));
-        }
+        let at_own = format!("file:{own}:1G");
+        assert!(!zram.is_as(&spec(&at_own)));
+        let swap = record(Backing::File { inode: 1 }, own);
+        assert!(swap.is_as(&spec(&at_own)));
+        assert!(!swap.is_as(&spec("file:/elsewhere:1G")));
     }
 }

@@ -30,20 +30,13 @@ pub enum SwapSpec {
         /// Size of the file.
         size_bytes: u64,
     },
-    /// A new file behind the kernel's compressed cache.
-    Zswap {
-        /// Where; must not exist.
-        path: PathBuf,
-        /// Size of the file.
-        size_bytes: u64,
-    },
 }
 
 /// A `--swap` that can't be understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "invalid swap {text:?}: {why}; accepted are existing, zram:SIZE[,ALGORITHM], file:PATH:SIZE \
-     and zswap:PATH:SIZE, for example zram:2G,lz4 or zram:25% (of memory)"
+    "invalid swap {text:?}: {why}; accepted are existing, zram:SIZE[,ALGORITHM] and \
+     file:PATH:SIZE, for example zram:2G,lz4 or zram:25% (of memory)"
 )]
 pub struct SwapSpecError {
     /// What was given.
@@ -86,12 +79,8 @@ fn parse(text: &str) -> Result<SwapSpec, String> {
             let (path, size_bytes) = parse_path_and_size(rest)?;
             Ok(SwapSpec::File { path, size_bytes })
         }
-        ("zswap", Some(rest)) => {
-            let (path, size_bytes) = parse_path_and_size(rest)?;
-            Ok(SwapSpec::Zswap { path, size_bytes })
-        }
         ("zram", None) => Err("the size is missing".to_owned()),
-        ("file" | "zswap", None) => Err("the path and the size are missing".to_owned()),
+        ("file", None) => Err("the path and the size are missing".to_owned()),
         _ => Err("the kind is unknown".to_owned()),
     }
 }
@@ -143,9 +132,6 @@ impl fmt::Display for SwapSpec {
             SwapSpec::File { path, size_bytes } => {
                 write!(f, "file:{}:{size_bytes}", path.display())
             }
-            SwapSpec::Zswap { path, size_bytes } => {
-                write!(f, "zswap:{}:{size_bytes}", path.display())
-            }
         }
     }
 }
@@ -180,8 +166,8 @@ mod tests {
                 },
             ),
             (
-                "zswap:relative/file:64M",
-                SwapSpec::Zswap {
+                "file:relative/file:64M",
+                SwapSpec::File {
                     path: PathBuf::from("relative/file"),
                     size_bytes: 64 << 20,
                 },
@@ -226,7 +212,8 @@ mod tests {
             ("file", "path and the size"),
             ("file:/swap", "size is missing"),
             ("file::1G", "path is empty"),
-            ("zswap:/swap:huge", "size \"huge\""),
+            ("file:/swap:huge", "size \"huge\""),
+            ("zswap:/swap:1G", "kind is unknown"),
         ] {
             let error = text.parse::<SwapSpec>().expect_err(text);
             assert!(error.why.contains(why), "{text}: {error}");

@@ -104,7 +104,11 @@ fn a_command_that_is_not_there_is_127_and_one_that_cannot_be_executed_126() {
 
     let plain = tempfile::NamedTempFile::new().expect("file");
     fs::set_permissions(plain.path(), fs::Permissions::from_mode(0o644)).expect("mode");
-    for path in [plain.path().to_str().expect("text"), "/"] {
+    let script = tempfile::NamedTempFile::new().expect("file");
+    fs::write(script.path(), "#!/no/such/interpreter\n").expect("written");
+    fs::set_permissions(script.path(), fs::Permissions::from_mode(0o755)).expect("mode");
+    let text = |file: &tempfile::NamedTempFile| file.path().to_str().expect("text").to_owned();
+    for path in [&*text(&plain), &*text(&script), "/"] {
         let run = run_tool(&[path]).finish();
         assert_eq!(run.code(), Some(126), "{path}: {}", run.stderr);
         assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);

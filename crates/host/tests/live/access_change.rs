@@ -224,19 +224,3 @@ fn a_source_takes_little_memory() {
     assert!(each_kib <= most_kib, "{each_kib} KiB");
     drop((first, sources));
 }
-
-#[test]
-fn the_cpu_clock_tells_who_has_run() {
-    let mut touch = Touch::start(["--size", "4M"]);
-    let process = process_of(&touch);
-    // It answers before it sleeps.
-    let mut idle = process.cpu_ns().unwrap();
-    let stands_still = (0..100).any(|_| {
-        std::thread::sleep(Duration::from_millis(50));
-        let before = std::mem::replace(&mut idle, process.cpu_ns().unwrap());
-        before == idle
-    });
-    assert!(stands_still, "it only sleeps");
-    touch.ask("writerange 0 1000");
-    assert!(process.cpu_ns().unwrap() > idle);
-}

@@ -219,20 +219,6 @@ fn a_killed_owner_leaves_no_limit_at_once_and_nothing_when_the_program_ends() {
 }
 
 #[test]
-fn an_orderly_end_leaves_nothing_and_sends_the_keeper_home() {
-    need_root_and_cgroup!();
-    let run = RunDir::new();
-    let mut owner = Owner::start(run.path(), "existing");
-    assert!(is_alive(owner.keeper));
-    let mut stdin = owner.child.stdin.take().expect("piped");
-    stdin.write_all(b"end\n").expect("it reads");
-    assert!(owner.child.wait().expect("waited").success());
-    assert!(!is_there(owner.keeper), "it was waited for");
-    assert!(!owner.group.exists());
-    assert_empty(run.path());
-}
-
-#[test]
 fn an_orderly_end_does_not_wait_for_ever_for_a_keeper_that_hears_nothing() {
     need_root_and_cgroup!();
     let run = RunDir::new();
@@ -245,44 +231,6 @@ fn an_orderly_end_does_not_wait_for_ever_for_a_keeper_that_hears_nothing() {
     });
     assert!(!is_there(owner.keeper), "it was killed and waited for");
     assert!(!owner.group.exists());
-    assert_empty(run.path());
-}
-
-#[test]
-fn after_both_were_killed_the_next_start_undoes_limits_then_the_rest() {
-    need_root_and_cgroup!();
-    if !has_zram() {
-        skip!("no zram");
-    }
-    let run = RunDir::new();
-    let mut owner = Owner::start(run.path(), SWAP);
-    let mut other = Owner::start(run.path(), "existing");
-    let hog = Hog::filled(Some(&owner.group), 20);
-    send(owner.keeper, Signal::KILL);
-    owner.die();
-    wait_until("both are gone", || !is_alive(owner.keeper));
-
-    let outcomes = |run: &Path| {
-        let found = recover_in(run).expect("looked");
-        found
-            .into_iter()
-            .map(|found| (found.id, found.outcome))
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(
-        outcomes(run.path()),
-        [(owner.id.clone(), Outcome::ProgramRunning)]
-    );
-    assert!(!owner.has_limit() && owner.is_swapped_to());
-    assert!(hog.end().success());
-    assert_eq!(outcomes(run.path()), [(owner.id.clone(), Outcome::Cleaned)]);
-    assert!(!owner.group.exists() && !owner.is_swapped_to());
-
-    // The other one was left alone all the time.
-    assert!(other.has_limit() && is_alive(other.keeper));
-    other.die();
-    wait_until("its own keeper cleans up", || !other.group.exists());
-    wait_until("and goes", || !is_alive(other.keeper));
     assert_empty(run.path());
 }
 

@@ -104,11 +104,13 @@ fn a_command_that_is_not_there_is_127_and_one_that_cannot_be_executed_126() {
 
     let plain = tempfile::NamedTempFile::new().expect("file");
     fs::set_permissions(plain.path(), fs::Permissions::from_mode(0o644)).expect("mode");
-    let script = tempfile::NamedTempFile::new().expect("file");
-    fs::write(script.path(), "#!/no/such/interpreter\n").expect("written");
-    fs::set_permissions(script.path(), fs::Permissions::from_mode(0o755)).expect("mode");
-    let text = |file: &tempfile::NamedTempFile| file.path().to_str().expect("text").to_owned();
-    for path in [&*text(&plain), &*text(&script), "/"] {
+    // Closed: what is open for writing can't be executed for another reason.
+    let file = tempfile::NamedTempFile::new().expect("file");
+    let script = file.into_temp_path();
+    fs::write(&script, "#!/no/such/interpreter\n").expect("written");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("mode");
+    for path in [plain.path(), &*script, Path::new("/")] {
+        let path = path.to_str().expect("text");
         let run = run_tool(&[path]).finish();
         assert_eq!(run.code(), Some(126), "{path}: {}", run.stderr);
         assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);

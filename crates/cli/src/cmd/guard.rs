@@ -374,7 +374,7 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
         TICK,
         args.length.map(Duration::from_millis),
         &mut |observer, turn| {
-            // A command is told by itself.
+            // A hang-up is passed on to the command, if there is one.
             if hangs_up.swap(false, Ordering::Relaxed) && !args.has_command() {
                 match &args.config {
                     Some(path) => rereading = read_again(path, managed.read_latency()),
@@ -426,21 +426,21 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
     service.end();
     tell_news(managed.news());
     let status = managed.status();
-    let has_command = command.is_some();
-    command.into_iter().for_each(Command::end);
     if let Some(house) = house {
-        let is_released = args.release || has_command;
+        let is_released = args.release || args.has_command();
         end(house, is_released);
         if is_released {
             wake_parked(&managed);
         }
         wake::tidy();
     }
+    // Those who have just ended may have to be waited for until they are out of it.
+    command.into_iter().for_each(Command::end);
     history.end(&status);
     let attended = attended?;
     out.end()?;
     match args.format {
-        Format::Text if has_command => print::block(&table(&status, None)),
+        Format::Text if args.has_command() => print::block(&table(&status, None)),
         Format::Text if !stdout().is_terminal() => {
             print::data(table(&status, print::columns()))?;
         }

@@ -35,7 +35,7 @@ pub(super) struct Waiting {
     pages: Vec<u64>,
     to: NodeId,
     /// How often processes of the group map each of them.
-    nr_mappers: u8,
+    nr_mappings: u8,
 }
 
 /// What became of a request, as it is to be entered.
@@ -163,14 +163,14 @@ impl Moves {
             let mut of_space: BTreeMap<(u8, SpaceNo), Vec<u64>> = BTreeMap::new();
             let alone = one.pages.runs.iter().map(|run| (run, 1));
             let shared = one.pages.shared.iter();
-            for (run, nr_mappers) in alone.chain(shared.map(|(run, number)| (run, *number))) {
-                let pages = of_space.entry((nr_mappers, run.space)).or_default();
+            for (run, nr_mappings) in alone.chain(shared.map(|(run, number)| (run, *number))) {
+                let pages = of_space.entry((nr_mappings, run.space)).or_default();
                 pages.extend(run.first_page..run.first_page + run.nr_pages);
             }
             if one.is_up {
                 self.status.pgpromote_candidate += one.pages.nr_fitting_pages;
             }
-            for ((nr_mappers, space), mut pages) in of_space {
+            for ((nr_mappings, space), mut pages) in of_space {
                 let Some(process) = processes.get(&SpaceId(space.0)) else {
                     continue;
                 };
@@ -180,7 +180,7 @@ impl Moves {
                     process: Arc::clone(process),
                     pages,
                     to: one.to,
-                    nr_mappers,
+                    nr_mappings,
                 };
                 match one.is_up {
                     true => self.up.push_back(waiting),
@@ -295,7 +295,7 @@ impl Moves {
             process: Arc::clone(&waiting.process),
             addresses: waiting.pages.iter().map(|page| page * PAGE_BYTES).collect(),
             to: self.nodes.nodes()[usize::from(waiting.to.0)].kernel_id,
-            nr_mappers: waiting.nr_mappers,
+            nr_mappings: waiting.nr_mappings,
         };
         if self.mover.try_submit(request).is_err() {
             // The next walk chooses them again.
@@ -424,7 +424,7 @@ mod tests {
             process: Arc::new(Process::open(own).expect("this process runs")),
             pages: pages.collect(),
             to: NodeId(0),
-            nr_mappers: 1,
+            nr_mappings: 1,
         }
     }
 

@@ -57,6 +57,14 @@ impl Whom {
         path_pattern(text).map(Whom::Cgroup)
     }
 
+    /// The group of this path, whatever characters are in it.
+    ///
+    /// # Errors
+    /// [`PatternError`].
+    pub fn cgroup_at(path: &str) -> Result<Whom, PatternError> {
+        Whom::cgroup(&Pattern::escape(path))
+    }
+
     /// Groups by the unit that they are.
     ///
     /// # Errors
@@ -371,6 +379,16 @@ mod tests {
         }
         let error = Whom::cgroup("a[").expect_err("no pattern");
         assert!(error.to_string().contains("\"a[\""), "{error}");
+    }
+
+    #[test]
+    fn a_group_that_is_named_by_its_path_is_that_one_alone() {
+        let path = "/user.slice/app-a\\x2db@[1]*.scope/strata-7";
+        let Ok(Whom::Cgroup(pattern)) = Whom::cgroup_at(path) else {
+            panic!("a pattern");
+        };
+        assert!(pattern.matches(path));
+        assert!(!pattern.matches("/user.slice/app-a\\x2db@1-other.scope/strata-7"));
     }
 
     #[test]

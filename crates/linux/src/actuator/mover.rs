@@ -48,7 +48,7 @@ pub struct MoveRequest {
     pub to: u32,
     /// How often those who may be concerned map each of them. Pages that are mapped more often stay. Above 1 the kernel asks
     /// for `CAP_SYS_NICE`; [`u8::MAX`]: nobody knows.
-    pub nr_mappers: u8,
+    pub nr_mappings: u8,
 }
 
 /// Why a page stayed.
@@ -160,9 +160,9 @@ fn move_batch(
         }
         Err(_) => Vec::new(),
     };
-    let is_shared = request.nr_mappers > 1;
+    let is_shared = request.nr_mappings > 1;
     let (wanted, by_strangers): (Vec<u64>, Vec<u64>) = wanted.into_iter().partition(|address| {
-        !is_shared || counts.has_at_most(&request.process, *address, request.nr_mappers)
+        !is_shared || counts.has_at_most(&request.process, *address, request.nr_mappings)
     });
     let outcome = match wanted.is_empty() {
         true => Ok(Vec::new()),
@@ -216,7 +216,7 @@ impl MapCounts {
     }
 
     /// Whether a page is certainly mapped no more often than that; [`u8::MAX`] stands for any number.
-    fn has_at_most(&mut self, process: &Process, address: u64, nr_mappers: u8) -> bool {
+    fn has_at_most(&mut self, process: &Process, address: u64, nr_mappings: u8) -> bool {
         let range = AddrRange::new(address, address + PAGE_BYTES);
         let entry = match process.read_pagemap(range, &mut self.entries) {
             Ok(()) => self.entries.first().copied().unwrap_or_default(),
@@ -229,8 +229,8 @@ impl MapCounts {
         kpagecount
             .read_exact_at(&mut count, entry.frame() * 8)
             .is_ok()
-            && nr_mappers < u8::MAX
-            && u64::from_ne_bytes(count) <= u64::from(nr_mappers)
+            && nr_mappings < u8::MAX
+            && u64::from_ne_bytes(count) <= u64::from(nr_mappings)
     }
 }
 

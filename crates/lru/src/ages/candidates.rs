@@ -117,7 +117,7 @@ impl Picker<'_> {
             room -= *nr_pages;
         }
         let mut runs = BTreeMap::<usize, Vec<(Run, u8)>>::new();
-        self.visit_fitting(query, &mut |space, page, number, nr_mappers| {
+        self.visit_fitting(query, &mut |space, page, number, nr_mappings| {
             let left = &mut wanted[number];
             if *left == 0 {
                 return;
@@ -128,7 +128,7 @@ impl Picker<'_> {
                 Some((run, of_run))
                     if run.space == space
                         && run.first_page + run.nr_pages == page
-                        && *of_run == nr_mappers =>
+                        && *of_run == nr_mappings =>
                 {
                     run.nr_pages += 1;
                 }
@@ -139,14 +139,14 @@ impl Picker<'_> {
                         nr_pages: 1,
                         idle: walks.age(number as u16),
                     },
-                    nr_mappers,
+                    nr_mappings,
                 )),
             }
         });
         let (alone, shared): (Vec<_>, Vec<_>) = runs
             .into_values()
             .flatten()
-            .partition(|(_, nr_mappers)| *nr_mappers == 1);
+            .partition(|(_, nr_mappings)| *nr_mappings == 1);
         Candidates {
             runs: alone.into_iter().map(|(run, _)| run).collect(),
             shared,
@@ -193,7 +193,7 @@ impl Picker<'_> {
                             Some(Kind::File) => pages & !table.anon[word],
                         }
                     });
-                    let mut tell = |index: usize, stamp: Stamp, nr_mappers| {
+                    let mut tell = |index: usize, stamp: Stamp, nr_mappings| {
                         let page = table_no * table::NR_ENTRIES as u64 + index as u64;
                         let number = usize::from(stamp.number());
                         let is_old = match table::kind_at(&table.anon, index) {
@@ -201,7 +201,7 @@ impl Picker<'_> {
                             Kind::File => of_file,
                         };
                         if is_old.get(number).copied().unwrap_or_default() {
-                            each(*no, page, number, nr_mappers);
+                            each(*no, page, number, nr_mappings);
                         }
                     };
                     let stamps = table.stamps();
@@ -213,7 +213,7 @@ impl Picker<'_> {
                         let found =
                             commons.within_part(mapper, table_no, table, &pages, &mut given);
                         for page in found {
-                            tell(page.index, page.stamp, page.nr_mappers);
+                            tell(page.index, page.stamp, page.nr_mappings);
                         }
                     }
                 });

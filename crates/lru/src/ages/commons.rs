@@ -12,8 +12,8 @@ use super::table::{self, Bits, NR_ENTRIES, Stamp, Stamps, Table};
 use super::{Ledger, NrPages};
 use std::collections::BTreeMap;
 
-/// Bits of a count of mappers.
-const MAPPER_BITS: usize = 8;
+/// Bits of a count of mappings.
+const MAPPING_BITS: usize = 8;
 
 /// Whose the pages are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,7 +45,7 @@ pub(super) struct Common {
     /// Somebody maps it where it has to stay on its memory node.
     fixed: Bits,
     /// How often those who are watched map it, bit by bit.
-    nr_mappers: [Bits; MAPPER_BITS],
+    nr_mappings: [Bits; MAPPING_BITS],
     /// Mapped by several, as the kernel says, whoever they are.
     several: Bits,
     /// The youngest of what mappers say.
@@ -139,7 +139,7 @@ impl Commons {
                     found.push(Shared {
                         index,
                         stamp: common.stamps[there],
-                        nr_mappers: common.nr_mappers(there),
+                        nr_mappings: common.nr_mappings(there),
                     });
                 }
             });
@@ -155,7 +155,7 @@ pub(super) struct Shared {
     /// When it was last accessed by anybody.
     pub(super) stamp: Stamp,
     /// How often those who are watched map it.
-    pub(super) nr_mappers: u8,
+    pub(super) nr_mappings: u8,
 }
 
 fn place_of(index: usize) -> (usize, u64) {
@@ -213,7 +213,7 @@ impl Common {
             anon: none,
             unseen: none,
             fixed: none,
-            nr_mappers: [none; MAPPER_BITS],
+            nr_mappings: [none; MAPPING_BITS],
             several: none,
             stamps: [Stamp::default(); NR_ENTRIES],
             parts: Vec::new(),
@@ -256,12 +256,12 @@ impl Common {
         }
     }
 
-    /// One mapper more of these, unless there are as many as can be told.
+    /// One mapping more of these, unless there are as many as can be told.
     fn map_once_more(&mut self, mapped: &Bits) {
         for (word, mapped) in mapped.iter().enumerate() {
-            let most = self.nr_mappers.iter();
+            let most = self.nr_mappings.iter();
             let mut carry = mapped & !most.fold(u64::MAX, |most, plane| most & plane[word]);
-            for plane in &mut self.nr_mappers {
+            for plane in &mut self.nr_mappings {
                 let was = plane[word];
                 plane[word] = was ^ carry;
                 carry &= was;
@@ -269,9 +269,9 @@ impl Common {
         }
     }
 
-    fn nr_mappers(&self, index: usize) -> u8 {
+    fn nr_mappings(&self, index: usize) -> u8 {
         let (word, bit) = place_of(index);
-        let planes = self.nr_mappers.iter().enumerate();
+        let planes = self.nr_mappings.iter().enumerate();
         planes.fold(0, |number, (at, plane)| {
             number | u8::from(plane[word] & bit != 0) << at
         })
@@ -279,8 +279,8 @@ impl Common {
 
     /// Mapped more than once by those who are watched.
     fn twice(&self) -> Bits {
-        let mut twice = self.nr_mappers[1];
-        for plane in &self.nr_mappers[2..] {
+        let mut twice = self.nr_mappings[1];
+        for plane in &self.nr_mappings[2..] {
             table::insert_all(&mut twice, plane);
         }
         twice

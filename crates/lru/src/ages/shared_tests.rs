@@ -47,16 +47,16 @@ impl Model {
             let given = ledger.picker().candidates(&query).shared;
             let mut given: Vec<((u8, u64), usize)> = given
                 .iter()
-                .flat_map(|(run, nr_mappers)| {
+                .flat_map(|(run, nr_mappings)| {
                     let pages = run.first_page..run.first_page + run.nr_pages;
-                    pages.map(|page| ((run.space.0 as u8, page), usize::from(*nr_mappers)))
+                    pages.map(|page| ((run.space.0 as u8, page), usize::from(*nr_mappings)))
                 })
                 .collect();
             let of_group = |(_, whole): &(&Identity, &Whole)| whole.groups.contains(&group);
             for (identity, whole) in wholes.iter().filter(of_group) {
                 let of_whole = |(page, _): &((u8, u64), usize)| whole.mappers.contains(page);
                 let told = given.iter().filter(|page| of_whole(page));
-                let told: Vec<usize> = told.map(|(_, nr_mappers)| *nr_mappers).collect();
+                let told: Vec<usize> = told.map(|(_, nr_mappings)| *nr_mappings).collect();
                 let wanted = may_go(identity, whole).then_some(whole.mappers.len());
                 prop_assert_eq!(told, Vec::from_iter(wanted), "{:?}", whole);
                 given.retain(|page| !of_whole(page));

@@ -60,7 +60,7 @@ impl Command {
         let journal = self.session.journal();
         let group = BudgetGroup::create(self.session.id(), Manager::Auto, &journal)?;
         let group = self.group.insert(group);
-        Ok((group.join_file()?, Whom::cgroup(&group.name())?))
+        Ok((group.join_file()?, Whom::cgroup_at(&group.name())?))
     }
 
     /// Removes the group, in which nobody is any more.

@@ -27,7 +27,7 @@ static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 pub(super) struct Taken {
     /// What is drawn on.
     pub(super) screen: Terminal<CrosstermBackend<io::Stdout>>,
-    /// Whether it tells of the mouse.
+    /// Whether the terminal sends what the mouse does.
     has_mouse: bool,
 }
 

@@ -12,6 +12,8 @@ work=$target_dir/live
 LIVE_LIMIT_S=${LIVE_LIMIT_S:-180}
 # How many run beside each other.
 LIVE_LANES=${LIVE_LANES:-3}
+# The group id of the first; whoever runs another set at the same time takes ids of its own.
+LIVE_FIRST_GID=${LIVE_FIRST_GID:-61000}
 
 # What a run of Strata or a test may leave on the machine.
 traces() {
@@ -39,7 +41,7 @@ one() {
     if [ "$mode" != alone ] && [ "$(id -u)" = 0 ]; then
         # What it makes has a group id by which it is known for its own (see leaks.rs).
         mkdir -m 755 "$run_dir"
-        command=(env STRATA_RUN_DIR="$run_dir" STRATA_TEST_BESIDE=1 setpriv --regid "$((61000 + number))" --keep-groups)
+        command=(env STRATA_RUN_DIR="$run_dir" STRATA_TEST_BESIDE=1 setpriv --regid "$((LIVE_FIRST_GID + number))" --keep-groups)
     fi
     "${command[@]}" env -C "$package" CARGO_MANIFEST_DIR="$package" timeout -k 10 "$LIVE_LIMIT_S" \
         "$binary" --exact "$test" --test-threads=1 </dev/null >"$log" 2>&1 || status=$?
@@ -104,7 +106,7 @@ say "$(wc -l <"$work/plan") live tests"
 traces | sort >"$work/traces_before"
 LIVE_RUN_DIR=$(mktemp -d /run/strata-tests.XXXXXX 2>/dev/null || mktemp -d)
 chmod 755 "$LIVE_RUN_DIR"
-export LIVE_RUN_DIR LIVE_LIMIT_S
+export LIVE_RUN_DIR LIVE_LIMIT_S LIVE_FIRST_GID
 lane beside "$LIVE_LANES"
 lane alone 1
 rmdir "$LIVE_RUN_DIR" 2>/dev/null || say "not undone: $LIVE_RUN_DIR"

@@ -48,6 +48,7 @@ mod run_refused;
 mod run_shapes;
 mod run_status;
 mod run_trouble;
+mod stalled;
 mod stops;
 mod sums;
 mod swap;

@@ -348,8 +348,9 @@ impl Managed {
     }
 }
 
-fn processes_of(observer: &Observer) -> BTreeMap<SpaceId, Arc<Process>> {
-    let processes = observer.processes();
+/// Whose pages may be asked for.
+pub(super) fn processes_of(observer: &Observer) -> BTreeMap<SpaceId, Arc<Process>> {
+    let processes = observer.reachable();
     processes
         .map(|(space, process)| (space, Arc::clone(process)))
         .collect()

@@ -16,10 +16,11 @@ impl Managed {
         self.resort = Some(Resort::new(to_write));
     }
 
-    /// What was done with whole groups since it was asked last.
+    /// What was done with whole groups, and which processes were left out, since it was asked last.
     pub fn news(&mut self) -> Vec<News> {
-        let resort = self.resort.as_mut();
-        resort.map_or_else(Vec::new, Resort::news)
+        let mut news = self.left_out.news();
+        news.extend(self.resort.iter_mut().flat_map(Resort::news));
+        news
     }
 
     /// To be called about once a second, after what is idle was looked for.

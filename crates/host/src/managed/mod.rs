@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   each second:  tick    what went is entered in the ledger, and more is handed over
-//!   when due:     walk    all groups into one ledger; each group's promise is looked at; the oldest pages are chosen
+//!   when due:     walk    all groups into one ledger, by a thread that waits for processes in the loop's stead; each
+//!                         group's promise is looked at; the oldest pages are chosen
 //!                 census  page cache of all groups that nobody maps; the oldest of it goes after a walk
 //! ```
 //!
@@ -30,6 +31,7 @@ mod group;
 mod halts;
 pub mod history;
 mod house;
+mod left_out;
 mod limits;
 mod moves;
 mod parks;
@@ -60,6 +62,7 @@ use crate::run::overhead;
 use by_amount::Amounts;
 use caches::Caches;
 use group::Group;
+use left_out::LeftOuts;
 use limits::Limited;
 use moves::Moves;
 use prices::Prices;
@@ -77,6 +80,8 @@ use takes::{Takes, Went};
 pub use waits::{NoWaits, measure_read_latency};
 use writes::Writes;
 
+/// A tick waits for the walk at most for so long: then the loop goes on, and the next tick takes up what was found.
+const WALK_WAIT: Duration = Duration::from_millis(200);
 /// Once within the least age the guard gives back what it needed in passing, such as for processes that have ended since.
 const NR_WALKS_PER_TRIM: u64 = 6;
 
@@ -106,6 +111,15 @@ pub enum ManagedError {
     /// A promise by time can't be judged.
     #[error(transparent)]
     NoWaits(#[from] NoWaits),
+}
+
+/// The walk under way.
+#[derive(Debug)]
+struct Walking {
+    /// Who is in which group.
+    of_process: BTreeMap<i32, GroupId>,
+    /// Processor time before it.
+    cpu_ns: u64,
 }
 
 /// All groups that are looked after.
@@ -144,6 +158,9 @@ pub struct Managed {
     resort: Option<Resort>,
     groups: BTreeMap<GroupId, Group>,
     next_walk: Duration,
+    /// The walk under way.
+    walking: Option<Walking>,
+    left_out: LeftOuts,
     cpu_ns_at_start: u64,
     cpu_ns_at_walk: u64,
     nr_walks: u64,
@@ -190,6 +207,8 @@ impl Managed {
             resort: None,
             groups: BTreeMap::new(),
             next_walk: Duration::ZERO,
+            walking: None,
+            left_out: LeftOuts::default(),
             cpu_ns_at_start: overhead::cpu_ns(),
             cpu_ns_at_walk: 0,
             nr_walks: 0,
@@ -235,7 +254,7 @@ impl Managed {
         if are_under_way {
             return false;
         }
-        let is_due = observer.elapsed() >= self.next_walk;
+        let is_due = self.walking.is_none() && observer.elapsed() >= self.next_walk;
         if std::mem::take(&mut self.has_refused) {
             // What can't go leaves its place to what can.
             self.choose(observer, true);
@@ -244,7 +263,11 @@ impl Managed {
             return false;
         }
         if is_due {
-            self.walk(observer);
+            self.begin_walk(observer);
+        }
+        let has_walked = self.go_on_walking(observer);
+        if self.walking.is_some() {
+            return false;
         }
         if !self.takes.as_ref().is_some_and(Takes::are_under_way) {
             self.hold_files(observer);
@@ -253,11 +276,11 @@ impl Managed {
             self.halt(observer.elapsed());
             // Last, so that nothing of this waits for what waited for the rate of writes.
             let is_free = !self.takes.as_ref().is_some_and(Takes::are_under_way);
-            if self.writes.hold_up && is_free && !is_due {
+            if self.writes.hold_up && is_free && !has_walked {
                 self.choose(observer, true);
             }
         }
-        is_due
+        has_walked
     }
 
     /// The next walk tells what went of these groups, even of processes that sleep.
@@ -338,6 +361,7 @@ impl Managed {
         );
         let before = self.caches.as_ref().map(Caches::dropped_before_bytes);
         status.dropped_cache_bytes += before.unwrap_or(0);
+        status.nr_left_out_processes = self.left_out.nr_processes();
         status.nodes = self.node_status();
         status.tiers = self.moves.as_ref().map(Moves::status);
         status.exact_ns_per_page = self.prices.exact.ns_a_page().map(|ns| ns as u64);
@@ -350,7 +374,7 @@ impl Managed {
         &self.troubles
     }
 
-    fn walk(&mut self, observer: &mut Observer) {
+    fn begin_walk(&mut self, observer: &mut Observer) {
         let of_process = self.members();
         if self.config.is_acting {
             self.limits = limits::of_groups(&self.groups);
@@ -361,9 +385,31 @@ impl Managed {
             pids = vec![own_pid()];
         }
         observer.set_processes(&pids);
-        let cpu_ns = overhead::cpu_ns();
-        let Walked { at, troubles, .. } = self.pages.observe(observer);
-        self.troubles = troubles;
+        self.walking = Some(Walking {
+            of_process,
+            cpu_ns: overhead::cpu_ns(),
+        });
+        self.pages.begin_walk(observer);
+    }
+
+    /// Goes on with the walk under way; returns whether it has ended, and what it found was acted on.
+    fn go_on_walking(&mut self, observer: &mut Observer) -> bool {
+        let Some(walking) = self.walking.take() else {
+            return false;
+        };
+        let Some(walked) = self.pages.go_on(observer, WALK_WAIT) else {
+            self.walking = Some(walking);
+            return false;
+        };
+        self.end_walk(walking, walked, observer);
+        true
+    }
+
+    fn end_walk(&mut self, walking: Walking, walked: Walked, observer: &mut Observer) {
+        let Walking { of_process, cpu_ns } = walking;
+        let at = walked.at;
+        self.troubles = walked.troubles;
+        self.left_out.look(walked.left_out);
         self.nr_walks += 1;
         self.are_files_due = true;
         for (space, process) in observer.processes() {

@@ -201,6 +201,9 @@ pub struct Status {
     pub watched_ms: u64,
     /// Walks so far.
     pub nr_walks: u64,
+    /// Processes that the last walk left out, because whoever asks them for their memory may wait for long.
+    #[serde(default)]
+    pub nr_left_out_processes: u64,
     /// Processor time of Strata so far, nanoseconds.
     pub cpu_ns: u64,
     /// In memory, of all groups.
@@ -281,6 +284,7 @@ impl Status {
             min_age_ms: min_age.as_millis() as u64,
             watched_ms: watched.as_millis() as u64,
             nr_walks,
+            nr_left_out_processes: 0,
             cpu_ns,
             resident_bytes: sum(|group| group.resident_bytes),
             away_bytes,

@@ -10,16 +10,14 @@
 //! **Owns** the rules and figures, and when to choose. **Does not own** who goes where, nor what is on its way (`moves`).
 
 use super::Managed;
+use super::acts::processes_of;
 use super::moves::Moves;
+use crate::observe::Observer;
 use crate::observe::ledger::{NodeStatus, OnNodes};
-use crate::observe::{Observer, SpaceId};
-use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 use strata_control::tiers::Tiered;
 use strata_linux::actuator::Promote;
 use strata_linux::addr::PAGE_BYTES;
-use strata_linux::process::Process;
 use strata_lru::ages::Ledger;
 use strata_lru::{Kind, NodeSet};
 
@@ -28,12 +26,6 @@ const NO_TIERS: &str =
 const TIERS_CAME: &str = "there is slower memory now: pages move between memory nodes";
 const NOT_SEEN: &str =
     "on which memory node a page is, and may be, is told by BPF alone: no page moves between nodes";
-
-fn processes_of(observer: &Observer) -> BTreeMap<SpaceId, Arc<Process>> {
-    let processes = observer.processes();
-    let processes = processes.map(|(id, process)| (id, Arc::clone(process)));
-    processes.collect()
-}
 
 impl Managed {
     /// Has memory nodes looked at, where rules ask for it, as memory goes and comes; to be called before each [`Managed::tick`].

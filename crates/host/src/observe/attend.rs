@@ -160,8 +160,8 @@ pub fn attend(
     spec.cgroup_procs = procs.map_err(io_error("copying a descriptor"))?;
     let child = spawn(spec)?;
     let observer = match served {
-        Some((subject, _)) => Observer::with_source(subject, source),
-        None => Observer::with_source(&Subject::Tree(child.pid()), source),
+        Some((subject, _)) => Observer::with_source(subject, access, source),
+        None => Observer::with_source(&Subject::Tree(child.pid()), access, source),
     };
     let mut watch = new_watch(Some(child), signals);
     watch.is_service = served.is_some();

@@ -8,17 +8,18 @@
 //!
 //! An [`Observer`] reads the page tables of a [`Subject`] through an access source, tells a
 //! [`Visitor`] what each table holds, mapping by mapping, and clears the accessed bits so that the
-//! next walk tells what was accessed in between.
+//! next walk tells what was accessed in between. A thread of its own asks the processes (`walker`): a process that lets
+//! it wait is left out, and tried more and more rarely.
 //!
-//! **Owns** the order of a walk and following the members of a subject. **Does not own** what is made
-//! of it (the visitors), nor when walks happen (the caller).
+//! **Owns** the order of a walk, following the members of a subject, and who is left out. **Does not own** what is made
+//! of it (the visitors), the walk of one space (`look`), nor when walks happen (the caller).
 //!
 //! **Invariants**
 //! - I1: read-only but for accessed bits: nothing is evicted or limited. Where accessed bits can only be cleared by
 //!   advice to the kernel (`access::Clearer`), its lists are put right afterwards.
 //! - I2: one space's failure spoils only that space.
 //! - I3: every space is told `appeared` once before anything else of it, and `ended` once, last.
-//! - I4: a table is read once a walk, however many mappings share it.
+//! - I4: whoever calls waits for no process.
 //! - I5: no program is held up by clearing for more than 0.5 % of the time (`hold_up`): a walk that comes too soon after
 //!   another ([`Observer::rest`]) clears nothing of that program.
 
@@ -27,36 +28,48 @@ pub mod cache;
 pub mod files;
 pub mod guest;
 pub mod ledger;
+mod look;
 pub mod overview;
 mod pieces;
 pub mod programs;
 mod record;
 mod subject;
+#[cfg(test)]
+mod tests;
 mod unclear;
+mod walker;
 pub(crate) mod watch;
 
 pub use attend::{AttendError, Attended, Attention, Turn, Who, attend};
 pub use record::{CacheGroup, NoCache, Recorder};
 pub use subject::{Subject, SubjectError};
 
-use pieces::{Found, Pieces, chunks};
+use look::{Look, Looked};
 pub use pieces::{Piece, SpaceId, Visitor};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use strata_linux::access::{
-    self, AccessChoice, AccessError, AccessSource, Bits512, ClearIntent, Cleared, Clearer,
-    NrEntries, SourceInfo, WalkCost, YoungPiece, clear_pieces,
+    self, AccessChoice, AccessError, AccessSource, NrEntries, SourceInfo, WalkCost,
 };
-use strata_linux::addr::{PAGE_BYTES, TableNo, TableSpan, covering_spans};
-use strata_linux::bits;
 use strata_linux::hold_up;
-use strata_linux::process::{Mapping, MemoryDevices, Process, ProcessError, classify};
+use strata_linux::process::{Mapping, MemoryDevices, Process, ProcessError};
 use strata_lru::NodeId;
 use subject::Members;
 pub(crate) use subject::own_pid;
 use unclear::Unclear;
+use walker::{Next, Source, Told, Walker};
+
+/// A process whose walk stood still is left out for so long at first, and for twice as long each time it does so again.
+const LEFT_OUT_MIN: Duration = Duration::from_secs(20);
+/// At most for so long.
+const LEFT_OUT_MAX: Duration = Duration::from_secs(3600);
+/// How long a wait for the thread lasts at most before the time is looked at.
+const WAIT_MAX: Duration = Duration::from_secs(1);
+/// Threads that stand still at one time; with more of them nobody is walked.
+const NR_LOST_MAX: usize = 16;
 
 /// Hands out the numbers of spaces of one observer, each once. Clones share the numbers.
 #[derive(Clone, Debug, Default)]
@@ -68,11 +81,6 @@ impl SpaceNumbers {
         SpaceId(self.0.fetch_add(1, Ordering::Relaxed))
     }
 }
-
-/// Nobody is told.
-struct Nobody;
-
-impl Visitor for Nobody {}
 
 /// What one walk cost and could not do.
 #[derive(Debug, Default)]
@@ -96,8 +104,31 @@ pub struct Walked {
     pub nr_spaces: u64,
     /// Spaces left out, because they have not run.
     pub nr_idle_spaces: u64,
+    /// CPU time of the thread that walked; nanoseconds.
+    pub cpu_ns: u64,
+    /// What it took to ask which pages several processes map.
+    pub mappers: Duration,
+    /// Who was left out.
+    pub left_out: Vec<LeftOut>,
     /// What could not be watched, and why; members each told once.
     pub troubles: Vec<String>,
+}
+
+/// A process that a walk left out: whoever asked it for its memory might wait for long, or did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    /// The process.
+    pub pid: i32,
+    /// Its command name.
+    pub comm: String,
+    /// What it was left out for.
+    pub why: String,
+}
+
+impl fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "process {} ({}): {}", self.pid, self.comm, self.why)
+    }
 }
 
 #[derive(Debug)]
@@ -111,6 +142,31 @@ struct Watched {
     /// Before this, clearing would hold it up for too much of the time.
     rest_until: Instant,
     unclear: Unclear,
+    /// The last walk left it out.
+    is_left_out: bool,
+    /// Its walk stood still: not tried before this, and for how long it was left out.
+    tried_again: Option<(Instant, Duration)>,
+}
+
+/// A walk that has begun.
+#[derive(Debug)]
+struct Walking {
+    started: Instant,
+    walked: Walked,
+    /// Who is still to be walked.
+    pids: VecDeque<i32>,
+    looking: Option<Looking>,
+}
+
+/// The space that is being walked.
+#[derive(Debug)]
+struct Looking {
+    id: SpaceId,
+    process: Arc<Process>,
+    cpu_ns: Option<u64>,
+    is_rested: bool,
+    begun: Instant,
+    mappings: Option<Arc<Vec<Mapping>>>,
 }
 
 /// Walks the spaces of a subject.
@@ -119,8 +175,15 @@ pub struct Observer {
     members: Members,
     spaces: BTreeMap<i32, Watched>,
     numbers: SpaceNumbers,
-    source: Box<dyn AccessSource>,
-    clearer: Clearer,
+    access: AccessChoice,
+    info: SourceInfo,
+    tells_nodes: bool,
+    node_ranges: Vec<(u64, u64, NodeId)>,
+    /// `None`: the last one stood still.
+    walker: Option<Walker>,
+    /// Those that stood still, as long as they do.
+    lost: Vec<walker::Lost>,
+    walking: Option<Walking>,
     devices: MemoryDevices,
     opened: Instant,
 }
@@ -133,7 +196,7 @@ impl Observer {
     pub fn open(subject: &Subject, access: AccessChoice) -> Result<Observer, SubjectError> {
         // The subject first: a pid that is none is told before what this machine lacks.
         let members = Members::open(subject)?;
-        Observer::of_members(members, access::open(access)?)
+        Observer::of_members(members, access, access::open(access)?)
     }
 
     /// As [`Observer::open`], with a source that was opened before: to begin at once.
@@ -142,24 +205,33 @@ impl Observer {
     /// As [`Observer::open`].
     pub fn with_source(
         subject: &Subject,
+        access: AccessChoice,
         source: Box<dyn AccessSource>,
     ) -> Result<Observer, SubjectError> {
-        Observer::of_members(Members::open(subject)?, source)
+        Observer::of_members(Members::open(subject)?, access, source)
     }
 
     fn of_members(
         members: Members,
+        access: AccessChoice,
         source: Box<dyn AccessSource>,
     ) -> Result<Observer, SubjectError> {
         let devices = MemoryDevices::of_process(members.example_pid())
             .or_else(|_| MemoryDevices::of_process(own_pid()))
             .map_err(SubjectError::Mounts)?;
+        let (info, tells_nodes) = (source.info(), source.tells_nodes());
+        let walker = Walker::start(Source::Opened(source), devices.clone());
         Ok(Observer {
             members,
             spaces: BTreeMap::new(),
             numbers: SpaceNumbers::default(),
-            clearer: Clearer::new(source.info().grain),
-            source,
+            access,
+            info,
+            tells_nodes,
+            node_ranges: Vec::new(),
+            walker: Some(walker.map_err(SubjectError::Thread)?),
+            lost: Vec::new(),
+            walking: None,
             devices,
             opened: Instant::now(),
         })
@@ -167,7 +239,7 @@ impl Observer {
 
     /// Who sees the accesses, and what it can't see.
     pub fn info(&self) -> SourceInfo {
-        self.source.info()
+        self.info.clone()
     }
 
     /// The processes watched now.
@@ -175,6 +247,12 @@ impl Observer {
         self.spaces
             .values()
             .map(|watched| (watched.id, &watched.process))
+    }
+
+    /// The processes that the last walk did not leave out: others are asked for nothing.
+    pub(crate) fn reachable(&self) -> impl Iterator<Item = (SpaceId, &Arc<Process>)> {
+        let reachable = self.spaces.values().filter(|watched| !watched.is_left_out);
+        reachable.map(|watched| (watched.id, &watched.process))
     }
 
     /// The numbers of its spaces, for whoever tells of files beside them.
@@ -189,8 +267,12 @@ impl Observer {
 
     /// From the next walk on it is told on which of these nodes pages are; none: it is not told.
     /// Returns whether it will be: not every source can.
-    pub(crate) fn see_nodes(&mut self, ranges: &[(u64, u64, NodeId)]) -> bool {
-        self.source.see_nodes(ranges)
+    pub(crate) fn see_nodes(&mut self, ranges: Vec<(u64, u64, NodeId)>) -> bool {
+        self.node_ranges = ranges;
+        if let Some(walker) = &self.walker {
+            walker.see_nodes(self.node_ranges.clone());
+        }
+        self.tells_nodes && !self.node_ranges.is_empty()
     }
 
     /// The next walk reads these again even if they have not run: their pages may have gone.
@@ -223,61 +305,251 @@ impl Observer {
     /// Looks who is there, walks every space that has run, tells the visitor, and clears accessed
     /// bits of those of whom it is not too soon for that ([`Observer::rest`]).
     pub fn walk(&mut self, visitor: &mut dyn Visitor) -> Walked {
-        let started = Instant::now();
+        self.begin_walk(visitor);
+        loop {
+            if let Some(walked) = self.go_on(visitor, Duration::MAX) {
+                return walked;
+            }
+        }
+    }
+
+    /// Begins a walk: tells who came and went. One that was under way is broken off.
+    pub(crate) fn begin_walk(&mut self, visitor: &mut dyn Visitor) {
+        self.break_off(visitor);
         let mut walked = Walked {
             at: self.opened.elapsed(),
             ..Walked::default()
         };
+        let started = Instant::now();
         self.refresh(visitor, &mut walked);
-        let pids: Vec<i32> = self.spaces.keys().copied().collect();
-        for pid in pids {
+        self.walking = Some(Walking {
+            started,
+            walked,
+            pids: self.spaces.keys().copied().collect(),
+            looking: None,
+        });
+    }
+
+    /// Goes on with the walk that has begun, for about so long; what it did, once it is over.
+    pub(crate) fn go_on(&mut self, visitor: &mut dyn Visitor, wait: Duration) -> Option<Walked> {
+        let mut walking = self.walking.take()?;
+        let started = Instant::now();
+        loop {
+            if walking.looking.is_none() && !self.ask_next(&mut walking, visitor) {
+                walking.walked.wall_ns = nanos(walking.started.elapsed());
+                return Some(walking.walked);
+            }
+            let left = wait.saturating_sub(started.elapsed());
+            let next = self
+                .walker
+                .as_mut()
+                .map_or(Next::Lost, |walker| walker.next(left.min(WAIT_MAX)));
+            match next {
+                Next::Told(told) => self.hear(told, &mut walking, visitor),
+                Next::Nothing if left.is_zero() => {
+                    self.walking = Some(walking);
+                    return None;
+                }
+                Next::Nothing => {}
+                Next::Lost => self.lose(&mut walking, visitor),
+            }
+        }
+    }
+
+    fn break_off(&mut self, visitor: &mut dyn Visitor) {
+        if let Some(mut walking) = self.walking.take()
+            && walking.looking.is_some()
+        {
+            self.lose(&mut walking, visitor);
+        }
+    }
+
+    /// Has the next space walked; `false`: there is none.
+    fn ask_next(&mut self, walking: &mut Walking, visitor: &mut dyn Visitor) -> bool {
+        while let Some(pid) = walking.pids.pop_front() {
             let Some(watched) = self.spaces.get_mut(&pid) else {
                 continue;
             };
-            let cpu_ns = watched.process.cpu_ns().ok();
-            if cpu_ns.is_some() && cpu_ns == watched.cpu_ns_at_walk {
-                visitor.idle(watched.id);
-                walked.nr_idle_spaces += 1;
+            let now = Instant::now();
+            if let Some((until, _)) = watched.tried_again
+                && now < until
+            {
+                watched.is_left_out = true;
+                let why = format!(
+                    "its memory could not be read within {} s; it is tried again in {} s",
+                    walker::DEADLINE.as_secs(),
+                    (until - now).as_secs()
+                );
+                walking.walked.left_out.push(watched.left_out(why));
                 continue;
             }
-            let (id, process) = (watched.id, Arc::clone(&watched.process));
-            let known = watched.nr_entries;
-            let mut unclear = std::mem::take(&mut watched.unclear);
-            let begun = Instant::now();
-            let is_rested = watched.rest_until <= begun;
-            let longest_held_ns = std::mem::take(&mut walked.held_ns);
+            let cpu_ns = watched.process.cpu_ns().ok();
+            let wants_mappers = visitor.wants_mappers(watched.id);
+            if cpu_ns.is_some() && cpu_ns == watched.cpu_ns_at_walk && !wants_mappers {
+                visitor.idle(watched.id);
+                walking.walked.nr_idle_spaces += 1;
+                continue;
+            }
+            let is_rested = watched.rest_until <= now;
             let look = Look {
-                id,
-                process: &process,
-                known,
+                id: watched.id,
+                process: Arc::clone(&watched.process),
+                known: watched.nr_entries,
                 is_rested,
-                unclear: &mut unclear,
+                wants_mappers,
+                unclear: std::mem::take(&mut watched.unclear),
             };
-            let outcome = self.walk_space(look, visitor, &mut walked);
-            if let Some(watched) = self.spaces.get_mut(&pid) {
-                watched.unclear = unclear;
-                if is_rested {
-                    let held = Duration::from_nanos(walked.held_ns);
-                    watched.rest_until = begun + hold_up::rest_after(held);
+            walking.looking = Some(Looking {
+                id: watched.id,
+                process: Arc::clone(&watched.process),
+                cpu_ns,
+                is_rested,
+                begun: now,
+                mappings: None,
+            });
+            return match self.ensure_walker() {
+                Ok(walker) => {
+                    walker.ask(look);
+                    true
+                }
+                Err(trouble) => {
+                    walking.walked.troubles.push(trouble);
+                    walking.looking = None;
+                    false
+                }
+            };
+        }
+        false
+    }
+
+    /// The thread, or another one where it stood still.
+    fn ensure_walker(&mut self) -> Result<&mut Walker, String> {
+        self.lost.retain(walker::Lost::stands_still);
+        if self.walker.is_none() && self.lost.len() >= NR_LOST_MAX {
+            return Err(format!(
+                "{NR_LOST_MAX} processes hold up whoever reads their memory: no more are read until one lets go"
+            ));
+        }
+        let walker = match self.walker.take() {
+            Some(walker) => walker,
+            None => {
+                let walker = Walker::start(Source::ToOpen(self.access), self.devices.clone())
+                    .map_err(|error| format!("starting the thread that walks failed: {error}"))?;
+                walker.see_nodes(self.node_ranges.clone());
+                walker
+            }
+        };
+        Ok(self.walker.insert(walker))
+    }
+
+    fn hear(&mut self, told: Told, walking: &mut Walking, visitor: &mut dyn Visitor) {
+        let Some(looking) = &mut walking.looking else {
+            return;
+        };
+        let id = looking.id;
+        match told {
+            Told::Mappings(mappings) => {
+                let known = self.spaces.get(&looking.process.pid());
+                if known.is_some_and(|watched| watched.nr_entries.is_none()) {
+                    let note = guest::note(&looking.process, &mappings);
+                    walking.walked.troubles.extend(note);
+                }
+                visitor.begin(id, &looking.process, &mappings);
+                looking.mappings = Some(mappings);
+            }
+            Told::Pieces(batch) => {
+                if let Some(mappings) = &looking.mappings {
+                    batch.tell(id, mappings, visitor);
                 }
             }
-            walked.held_ns = walked.held_ns.max(longest_held_ns);
-            match outcome {
-                Ok(nr_entries) => {
-                    walked.nr_spaces += 1;
-                    if let Some(watched) = self.spaces.get_mut(&pid) {
-                        watched.nr_entries = Some(nr_entries);
-                        // What was not cleared will be found accessed once more.
-                        watched.cpu_ns_at_walk = cpu_ns.filter(|_| is_rested);
-                    }
+            Told::Mappers {
+                table,
+                known,
+                several,
+            } => visitor.mappers(id, table, known, several),
+            Told::Looked(looked) => {
+                if let Some(looking) = walking.looking.take() {
+                    self.end_look(looking, *looked, &mut walking.walked, visitor);
                 }
-                // Ending and exec in the middle of a walk are normal; the next refresh tells of them.
-                Err(_) if !process.is_space_current() => {}
-                Err(error) => walked.troubles.push(error.to_string()),
+            }
+            Told::NoSource(error) => {
+                walking.walked.troubles.push(error.to_string());
+                walking.looking = None;
+                walking.pids.clear();
+                self.walker = None;
             }
         }
-        walked.wall_ns = nanos(started.elapsed());
-        walked
+    }
+
+    fn end_look(
+        &mut self,
+        looking: Looking,
+        looked: Looked,
+        walked: &mut Walked,
+        visitor: &mut dyn Visitor,
+    ) {
+        if looking.mappings.is_some() {
+            visitor.end(looking.id, looked.is_whole);
+        }
+        walked.cost.add(looked.cost);
+        walked.clear_ns += looked.cleared.wall_ns;
+        walked.nr_left_pieces += looked.nr_left_pieces;
+        walked.nr_resting_pages += looked.nr_resting_pages;
+        walked.cpu_ns += looked.cpu_ns;
+        walked.mappers += looked.mappers;
+        let held_ns = looked.cleared.all_held_ns();
+        walked.held_ns = walked.held_ns.max(held_ns);
+        let process = looking.process;
+        let Some(watched) = self.spaces.get_mut(&process.pid()) else {
+            return;
+        };
+        watched.unclear = looked.unclear;
+        watched.is_left_out = false;
+        watched.tried_again = None;
+        if looking.is_rested {
+            watched.rest_until = looking.begun + hold_up::rest_after(Duration::from_nanos(held_ns));
+        }
+        match looked.outcome {
+            Ok(nr_entries) => {
+                walked.nr_spaces += 1;
+                watched.nr_entries = Some(nr_entries);
+                // What was not cleared will be found accessed once more.
+                watched.cpu_ns_at_walk = looking.cpu_ns.filter(|_| looking.is_rested);
+            }
+            Err(AccessError::Stalled(stalled)) => {
+                watched.is_left_out = true;
+                watched.cpu_ns_at_walk = None;
+                walked.left_out.push(watched.left_out(stalled.to_string()));
+            }
+            // Ending and exec in the middle of a walk are normal; the next refresh tells of them.
+            Err(_) if !process.is_space_current() => {}
+            Err(error) => walked.troubles.push(error.to_string()),
+        }
+    }
+
+    /// The thread stands still in the walk of a space: both are given up.
+    fn lose(&mut self, walking: &mut Walking, visitor: &mut dyn Visitor) {
+        self.lost.extend(self.walker.take().map(Walker::give_up));
+        let Some(looking) = walking.looking.take() else {
+            return;
+        };
+        if looking.mappings.is_some() {
+            visitor.end(looking.id, false);
+        }
+        let Some(watched) = self.spaces.get_mut(&looking.process.pid()) else {
+            return;
+        };
+        let before = watched.tried_again.map(|(_, wait)| wait * 2);
+        let wait = before.unwrap_or(LEFT_OUT_MIN).min(LEFT_OUT_MAX);
+        watched.tried_again = Some((Instant::now() + wait, wait));
+        watched.cpu_ns_at_walk = None;
+        watched.is_left_out = true;
+        let why = format!(
+            "whoever reads its memory waits for more than {} s; it is tried again in {} s",
+            walker::DEADLINE.as_secs(),
+            wait.as_secs()
+        );
+        walking.walked.left_out.push(watched.left_out(why));
     }
 
     fn refresh(&mut self, visitor: &mut dyn Visitor, walked: &mut Walked) {
@@ -311,188 +583,21 @@ impl Observer {
                     nr_entries: None,
                     rest_until: self.opened,
                     unclear: Unclear::default(),
+                    is_left_out: false,
+                    tried_again: None,
                 },
             );
         }
     }
-
-    /// Returns what is in memory.
-    fn walk_space(
-        &mut self,
-        look: Look<'_>,
-        visitor: &mut dyn Visitor,
-        walked: &mut Walked,
-    ) -> Result<NrEntries, AccessError> {
-        let Look {
-            id,
-            process,
-            known,
-            is_rested,
-            unclear,
-        } = look;
-        let flags = self.source.vm_flags(process)?;
-        let raw = process.read_maps().map_err(|source| AccessError::Io {
-            what: "reading the mappings",
-            pid: process.pid(),
-            source,
-        })?;
-        let mappings = classify(&raw, &flags, &self.devices);
-        let ranges = mappings
-            .iter()
-            .filter(|mapping| mapping.is_worth_reading())
-            .map(|mapping| mapping.range);
-        let spans = covering_spans(ranges);
-        let expected = match known {
-            Some(nr_entries) => nr_entries,
-            None => self.count_entries(process, &mappings, &spans)?,
-        };
-        if known.is_none() {
-            walked.troubles.extend(guest::note(process, &mappings));
-        }
-        let ways = self.clearer.ways(process, expected);
-        let is_at_once = ways.is_at_once();
-        let is_restoring = is_rested && ways.has_to_restore();
-        if is_rested {
-            unclear.begin_walk();
-        }
-        let sees_inactive = self.source.see_inactive(is_restoring);
-        visitor.begin(id, process, &mappings);
-        let mut pieces = Pieces {
-            space: id,
-            mappings: &mappings,
-            cursor: 0,
-            sees_inactive,
-            ways,
-            unclear,
-            found: Found::default(),
-        };
-        let mut cleared = Cleared::default();
-        let mut outcome = Ok(());
-        let chunks = match is_at_once {
-            true => vec![spans],
-            false => chunks(&spans),
-        };
-        for chunk in chunks {
-            let read = self.source.read(process, &chunk, &mut |record| {
-                pieces.split(record, visitor);
-            });
-            match read {
-                Ok(cost) => walked.cost.add(cost),
-                Err(error) => {
-                    outcome = Err(error);
-                    break;
-                }
-            }
-            if is_at_once || !is_rested {
-                continue;
-            }
-            let young = std::mem::take(&mut pieces.found.young);
-            outcome = clear_pieces(process, young.iter(), || false, &mut cleared)
-                .and_then(|()| self.look_again(process, &young, pieces.unclear));
-            self.source.see_inactive(is_restoring);
-            if outcome.is_err() {
-                break;
-            }
-        }
-        let is_whole = outcome.is_ok();
-        visitor.end(id, is_whole);
-        let found = pieces.found;
-        let nr_entries = found.nr_entries;
-        if is_whole {
-            unclear.end_walk();
-        }
-        let clearing = match outcome {
-            Ok(()) if !is_rested => Ok(()),
-            // It has grown since, and nothing was noted to be restored: cleared next time.
-            Ok(()) if is_at_once && self.clearer.has_to_restore(nr_entries) => Ok(()),
-            Ok(()) if is_at_once => {
-                let intent = ClearIntent::Watch;
-                let young = &found.young;
-                let took = self.clearer.clear_all(process, young, nr_entries, intent);
-                took.map(|took| cleared.add(took))
-            }
-            Ok(()) => {
-                let parts = found.nr_part_pieces.into_iter().enumerate();
-                let mut parts = parts.filter(|(_, nr_pieces)| *nr_pieces > 0);
-                parts.try_for_each(|(part, nr_pieces)| {
-                    self.clearer
-                        .clear_part(process, part, nr_pieces, nr_entries, &mut cleared)
-                })
-            }
-            Err(error) => Err(error),
-        };
-        walked.clear_ns += cleared.wall_ns;
-        walked.held_ns = walked.held_ns.max(cleared.all_held_ns());
-        walked.nr_left_pieces += cleared.nr_left_pieces + found.nr_left_pieces;
-        walked.nr_resting_pages += found.nr_resting_pages;
-        clearing.map(|()| nr_entries)
-    }
 }
 
-/// One space's walk.
-struct Look<'a> {
-    id: SpaceId,
-    process: &'a Process,
-    /// What the last walk found in memory.
-    known: Option<NrEntries>,
-    /// Whether its bits may be cleared.
-    is_rested: bool,
-    unclear: &'a mut Unclear,
-}
-
-impl Observer {
-    /// Reads the tables of pieces again, right after they were cleared: what is accessed still can't be cleared, or is in
-    /// use.
-    fn look_again(
-        &mut self,
-        process: &Process,
-        young: &[YoungPiece],
-        unclear: &mut Unclear,
-    ) -> Result<(), AccessError> {
-        let spans = covering_spans(young.iter().map(|piece| piece.range));
-        let mut accessed: BTreeMap<TableNo, Bits512> = BTreeMap::new();
-        self.source.see_inactive(false);
-        self.source.read(process, &spans, &mut |record| {
-            accessed.insert(record.table, pieces::accessed(record));
-        })?;
-        for piece in young {
-            let still = accessed.get(&TableNo::containing(piece.range.start));
-            let still = still.copied().unwrap_or(bits::NONE);
-            let looked = unclear.look_at(process, piece, still);
-            looked.map_err(|source| AccessError::Io {
-                what: "reading the pagemap",
-                pid: process.pid(),
-                source,
-            })?;
+impl Watched {
+    fn left_out(&self, why: String) -> LeftOut {
+        LeftOut {
+            pid: self.process.pid(),
+            comm: self.process.comm().to_owned(),
+            why,
         }
-        Ok(())
-    }
-
-    /// Counts what a space that was not walked yet has in its tables.
-    fn count_entries(
-        &mut self,
-        process: &Process,
-        mappings: &[Mapping],
-        spans: &[TableSpan],
-    ) -> Result<NrEntries, AccessError> {
-        let nr_pages = process.held_bytes().unwrap_or(0) / PAGE_BYTES;
-        if self.clearer.is_at_once([nr_pages, 0]) {
-            return Ok([nr_pages, 0]);
-        }
-        let mut counted = Pieces {
-            space: SpaceId(0),
-            mappings,
-            cursor: 0,
-            sees_inactive: false,
-            ways: self.clearer.ways(process, [0; 2]),
-            unclear: &mut Unclear::default(),
-            found: Found::default(),
-        };
-        self.source.read(process, spans, &mut |record| {
-            counted.split(record, &mut Nobody);
-            counted.found.young.clear();
-        })?;
-        Ok(counted.found.nr_entries)
     }
 }
 

@@ -101,6 +101,12 @@ pub trait Visitor {
     fn begin(&mut self, _space: SpaceId, _process: &Process, _mappings: &[Mapping]) {}
     /// A table of the space within a mapping; by address.
     fn piece(&mut self, _piece: &Piece<'_>) {}
+    /// Whether the space is to be walked although it has not run, and told by [`Visitor::mappers`] of all its tables.
+    fn wants_mappers(&mut self, _space: SpaceId) -> bool {
+        false
+    }
+    /// Of the anonymous pages `known` in a table of the space these are mapped by several processes.
+    fn mappers(&mut self, _space: SpaceId, _table: TableNo, _known: Bits512, _several: Bits512) {}
     /// The walk of the space has ended; `is_whole` is false when it broke off and nothing may be
     /// concluded from what was not told.
     fn end(&mut self, _space: SpaceId, _is_whole: bool) {}

@@ -39,6 +39,9 @@ pub enum SubjectError {
     /// The mounts tell tmpfs files from others.
     #[error("reading the mounts failed: {0}; is /proc mounted?")]
     Mounts(#[source] io::Error),
+    /// No thread.
+    #[error("starting the thread that walks failed: {0}")]
+    Thread(#[source] io::Error),
     /// The list of processes.
     #[error("the list of processes can't be read: {0}; is /proc mounted?")]
     List(#[source] io::Error),
@@ -51,6 +54,7 @@ impl SubjectError {
             SubjectError::Process(ProcessError::Io { .. })
             | SubjectError::Access(_)
             | SubjectError::Mounts(_)
+            | SubjectError::Thread(_)
             | SubjectError::List(_) => 125,
             SubjectError::Process(_) | SubjectError::Cgroup(_) => 2,
         }

@@ -14,7 +14,7 @@ use super::kept::{self, Asked, Kept};
 use super::note::{self, Note, NoteError, Noted, Used};
 use crate::keeper::KeptSwapError;
 use crate::observe::ledger::AgedPages;
-use crate::observe::{Observer, SpaceId, Subject, SubjectError};
+use crate::observe::{LeftOut, Observer, SpaceId, Subject, SubjectError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::thread;
@@ -68,6 +68,9 @@ pub enum ParkError {
         "{0} is not parked: Strata itself or pid 1 is among its processes; name a program below, or run strata park from elsewhere"
     )]
     Vital(String),
+    /// Nobody of it can be asked for memory.
+    #[error("{0}: nothing of it is parked")]
+    LeftOut(LeftOut),
     /// Nobody is there.
     #[error("{0} has no process with memory of its own: there is nothing to park")]
     Empty(String),
@@ -157,7 +160,7 @@ pub fn park(config: &ParkConfig) -> Result<Parked, ParkError> {
     }
     note.save()?;
     let asked = target.keep(config, &held);
-    let mut notes = Vec::new();
+    let mut notes: Vec<String> = target.left_out.iter().map(LeftOut::to_string).collect();
     let begun = target.observer.elapsed();
     notes.extend(target.take(&held, &asked));
     if config.keep == Keep::Nothing {
@@ -219,6 +222,8 @@ struct Target {
     observer: Observer,
     pages: AgedPages,
     look: Duration,
+    /// Who could not be looked at.
+    left_out: Vec<LeftOut>,
 }
 
 type Held = BTreeMap<SpaceId, Vec<Generation>>;
@@ -231,10 +236,11 @@ impl Target {
             observer: Observer::open(&config.subject, config.access)?,
             pages: AgedPages::new(),
             look: config.look,
+            left_out: Vec::new(),
         };
         target.pages.observe(&mut target.observer);
         thread::sleep(config.look);
-        target.pages.observe(&mut target.observer);
+        target.left_out = target.pages.observe(&mut target.observer).left_out;
         Ok(target)
     }
 
@@ -278,9 +284,11 @@ impl Target {
         if processes.any(|(_, process)| is_vital(process)) {
             return Err(ParkError::Vital(name.to_owned()));
         }
-        match self.observer.processes().next() {
-            None => Err(ParkError::Empty(name.to_owned())),
-            Some(_) => Ok(()),
+        let nr_reachable = self.observer.reachable().count();
+        match self.left_out.first() {
+            Some(left_out) if nr_reachable == 0 => Err(ParkError::LeftOut(left_out.clone())),
+            None if nr_reachable == 0 => Err(ParkError::Empty(name.to_owned())),
+            _ => Ok(()),
         }
     }
 

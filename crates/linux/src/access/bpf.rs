@@ -375,11 +375,16 @@ impl AccessSource for BpfSource {
         self.nr_node_ranges > 0
     }
 
+    fn tells_nodes(&self) -> bool {
+        self.vma_lister.is_some()
+    }
+
     fn space_id(&mut self, process: &Process) -> Result<u64, AccessError> {
         Ok(super::opaque(self.identify(process)?.mm))
     }
 
     fn vm_flags(&mut self, process: &Process) -> Result<Vec<(AddrRange, VmFlags)>, AccessError> {
+        process.ensure_settled()?;
         let Some(lister) = &self.vma_lister else {
             return smaps_text::vm_flags(process);
         };

@@ -25,6 +25,7 @@
 //! **Invariants**
 //! - I1: no call is expected to take longer than [`hold_up::CALL_GOAL`].
 //! - I2: a piece that the kernel refuses spoils no other.
+//! - I3: nothing of a process is written to `clear_refs` while one of its threads stalls the address space.
 
 use std::fs;
 use std::io;
@@ -352,6 +353,8 @@ impl Clearer {
             .space_dir()
             .map(|dir| dir.join("clear_refs"))
             .map_err(|error| to_error(process, "writing clear_refs", error))?;
+        // Behind a thread that waits in a fault the kernel would wait with the lock of the whole space held for writing.
+        process.ensure_settled()?;
         let held_before_ns = cleared.held_ns;
         let (written, took) = cleared.count(|| timed(Call::ClearRefs, || fs::write(path, what)));
         written.map_err(|error| to_error(process, "writing clear_refs", error))?;

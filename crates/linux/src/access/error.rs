@@ -4,6 +4,8 @@
 
 use std::io;
 
+use crate::process::Stalled;
+
 /// Why a source can't answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -36,6 +38,9 @@ pub enum AccessError {
         /// Pages of the process in memory and in swap.
         nr_pages: u64,
     },
+    /// Whoever asked the process for its memory might wait for long, and hold the process up meanwhile.
+    #[error("{0}; the process is left out until the wait is over")]
+    Stalled(#[from] Stalled),
     /// The operating system refused.
     #[error("{what} of process {pid} failed: {source}")]
     Io {

@@ -175,6 +175,11 @@ pub trait AccessSource: Send + std::fmt::Debug {
         false
     }
 
+    /// Whether reads can fill [`TableRecord::node`] at all.
+    fn tells_nodes(&self) -> bool {
+        false
+    }
+
     /// An opaque number for the address space: processes that share one (`vfork`, `CLONE_VM`) have
     /// the same, so that it is walked once. Good while the process lives and does not exec; the
     /// same from every source of this kind in this process. A source that can't tell gives each

@@ -25,6 +25,7 @@ use std::time::Instant;
 
 use crate::addr::{AddrRange, PAGE_BYTES};
 use crate::hold_up::{self, CallSize};
+use crate::process::{Stalled, stalled};
 use crate::sys::madvise::RANGES_MAX;
 
 /// Most tries of a call that is interrupted.
@@ -45,6 +46,9 @@ pub enum PageoutError {
     /// the leader of a thread group.
     #[error("process {0} can't be asked for pages: it has ended, or its first thread has exited")]
     NoSpace(i32),
+    /// A call for its memory might wait for long.
+    #[error("{0}; its pages stay until the wait is over")]
+    Stalled(Stalled),
     /// Any other failure.
     #[error("taking pages of process {pid} failed: {why}")]
     Failed {
@@ -81,6 +85,11 @@ pub(super) fn advise(
     mut call: impl FnMut(&[AddrRange]) -> io::Result<u64>,
 ) -> Advised {
     let mut advised = Advised::default();
+    if let Some(stalled) = stalled(pid) {
+        advised.error = Some(PageoutError::Stalled(stalled));
+        advised.untried = ranges.to_vec();
+        return advised;
+    }
     // Last first, so that the next range is at the end.
     let mut left: Vec<AddrRange> = ranges.iter().rev().copied().collect();
     let mut next: Vec<AddrRange> = Vec::with_capacity(RANGES_MAX);

@@ -133,7 +133,8 @@ fn carry_out(request: &MoveRequest, counts: &mut MapCounts, stop: &StopFlag) -> 
         stayed: BTreeMap::new(),
     };
     for batch in request.addresses.chunks(BATCH_PAGES) {
-        if stop.is_set() || !request.process.is_alive() {
+        let may_ask = request.process.is_alive() && request.process.stalled().is_none();
+        if stop.is_set() || !may_ask {
             report.moved.resize(request.addresses.len(), false);
             break;
         }

@@ -95,8 +95,9 @@ impl Work<'_> {
             let Some((process, range)) = self.pieces.get(at) else {
                 return;
             };
-            // A process that ended meanwhile, or is another program by now, has nothing to be read.
-            if process.is_space_current() {
+            // A process that ended meanwhile, or is another program by now, has nothing to be read, and one that is stalled is
+            // asked for nothing.
+            if process.is_space_current() && process.stalled().is_none() {
                 self.piece(process, *range, &mut entries);
             }
         }

@@ -59,7 +59,10 @@ impl Recall {
             "strata-recall",
             1,
             move |(asked, pages): (Instant, Vec<RecallPages>), stop| {
-                for RecallPages { process, wanted } in &pages {
+                let settled = pages
+                    .iter()
+                    .filter(|pages| pages.process.stalled().is_none());
+                for RecallPages { process, wanted } in settled {
                     let is_over =
                         || stop.is_set() || asked.elapsed() > STALE || !process.is_space_current();
                     ask(wanted, is_over, &room_bytes, |ranges| {

@@ -265,7 +265,11 @@ impl Process {
 
     /// Mappings of the process, sorted and disjoint. Where the leader has exited the first thread that still
     /// has a space is asked. Empty if it is ending.
+    ///
+    /// # Errors
+    /// Also where a thread of it stalls the address space.
     pub fn read_maps(&self) -> io::Result<Vec<RawMapping>> {
+        self.ensure_settled()?;
         let text = self.read_of_space("maps")?;
         parse_maps(&text).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
     }

@@ -7,6 +7,7 @@
 //!   descriptors               how many open files there may be
 //!   usage, machine            rss / pss / faults / CPU of a process, memory of the machine
 //!   attended                  whether somebody is at a program that looks idle
+//!   stalled                   whether a thread waits with a lock of the address space
 //!   threads                   how much of the processors a process asks for
 //!   launch                    starting a command, waiting for it, passing signals on
 //!   job                       stopping with it, so that the shell has its terminal back
@@ -33,6 +34,7 @@ mod machine;
 mod maps;
 mod pagemap;
 pub mod signals;
+mod stalled;
 mod stat;
 mod threads;
 mod tree;
@@ -50,6 +52,7 @@ pub use handle::{Process, ProcessError};
 pub use machine::{MachineMemory, is_multi_gen_on, memory_pressure_percent};
 pub use maps::{Device, MapsError, Perms, RawMapping, parse_maps};
 pub use pagemap::PagemapEntry;
+pub use stalled::{Stalled, stalled};
 pub use stat::Stat;
 pub use threads::processors_of_thread;
 pub use tree::{ProcessTree, TreeChange};

@@ -67,7 +67,11 @@ impl MemoryUse {
 
 impl Process {
     /// Totals of the process by `smaps_rollup`; needs the right to read its memory, costs a walk by the kernel.
+    ///
+    /// # Errors
+    /// Also where a thread of it stalls the address space.
     pub fn memory_use(&self) -> io::Result<MemoryUse> {
+        self.ensure_settled()?;
         let (text, _) = timed(Call::Smaps, || self.read_of_space("smaps_rollup"));
         Ok(MemoryUse::parse(&String::from_utf8_lossy(&text?)))
     }

@@ -2,21 +2,19 @@
 //!
 //! Such processes have one program at one place: their main stack began at the same, random address. A private page that
 //! the kernel says several processes map is one page in all of the family that have it at that address.
-//! `/proc/PID/pagemap` says it; it is asked when somebody came or went, and now and then, because a page that is written
+//! `/proc/PID/pagemap` says it; a walk asks when somebody came or went, and now and then, because a page that is written
 //! becomes its writer's own.
 //!
 //! **Owns** who is a family and when it is looked at. **Does not own** what becomes of it (`strata_lru::ages`).
 //!
 //! **Limit**: where addresses are not random, two runs of one program that each forked are taken for one family.
 
-use super::super::{Observer, SpaceId};
+use super::super::SpaceId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
-use strata_linux::addr::{AddrRange, PAGE_BYTES, TABLE_ENTRIES, TableNo};
-use strata_linux::process::{PagemapEntry, Process};
-use strata_lru::SpaceNo;
-use strata_lru::ages::{Bits, FamilyNo, Ledger};
+use strata_linux::process::Process;
+use strata_lru::ages::FamilyNo;
 
 /// Pauses between two looks at a family of which nobody came or went.
 const LOOK_INTERVAL: Duration = Duration::from_secs(10);
@@ -32,6 +30,8 @@ struct Family {
     members: BTreeSet<SpaceId>,
     /// Somebody came or went since the last look.
     has_changed: bool,
+    /// The walk under way tells of it.
+    is_looked_at: bool,
     looked: Option<Instant>,
 }
 
@@ -66,6 +66,7 @@ impl Families {
                 no,
                 members: BTreeSet::new(),
                 has_changed: false,
+                is_looked_at: false,
                 looked: None,
             }
         });
@@ -88,56 +89,38 @@ impl Families {
         }
     }
 
-    /// Looks which pages families share, where that may have changed.
-    pub(super) fn look(&mut self, observer: &Observer, ledger: &mut Ledger) {
-        let started = Instant::now();
-        if self.rest_until.is_some_and(|until| started < until) {
-            return;
+    /// Whether a walk of this space is to tell which pages several processes map: somebody of its family came or went,
+    /// or the last look was long ago.
+    pub(super) fn is_due(&mut self, space: SpaceId) -> bool {
+        let now = Instant::now();
+        if self.rest_until.is_some_and(|until| now < until) {
+            return false;
         }
-        let processes: BTreeMap<SpaceId, _> = observer.processes().collect();
-        let mut nr_looks = 0;
-        for family in self.families.values_mut() {
-            let is_late = |looked: Instant| started.duration_since(looked) >= LOOK_INTERVAL;
-            let is_due = family.has_changed || family.looked.is_none_or(is_late);
-            let is_several = family.members.len() > 1 || family.looked.is_some();
-            if !is_due || !is_several {
-                continue;
-            }
-            for member in &family.members {
-                if let Some(process) = processes.get(member) {
-                    look_at(*member, process, ledger);
-                    nr_looks += 1;
-                }
-            }
-            family.has_changed = false;
-            family.looked = Some(Instant::now());
-        }
-        if nr_looks > 0 {
-            self.rest_until = Some(Instant::now() + started.elapsed() * LOOK_SHARE);
-        }
+        let origin = self.origins.get(&space);
+        let Some(family) = origin.and_then(|origin| self.families.get_mut(origin)) else {
+            return false;
+        };
+        let is_late = |looked: Instant| now.duration_since(looked) >= LOOK_INTERVAL;
+        let is_due = family.has_changed || family.looked.is_none_or(is_late);
+        let is_several = family.members.len() > 1 || family.looked.is_some();
+        family.is_looked_at |= is_due && is_several;
+        is_due && is_several
     }
-}
 
-/// Notes which of the pages of a space are mapped by several. A process that ends meanwhile is gone at the next walk.
-fn look_at(space: SpaceId, process: &Process, ledger: &mut Ledger) {
-    let space = SpaceNo(space.0);
-    let tables: Vec<u64> = ledger.tables(space).collect();
-    let mut entries: Vec<PagemapEntry> = Vec::new();
-    for table_no in tables {
-        let start = TableNo(table_no).start();
-        let range = AddrRange::new(start, start + TABLE_ENTRIES as u64 * PAGE_BYTES);
-        if process.read_pagemap(range, &mut entries).is_err() {
-            return;
+    /// A walk has ended that took so long to tell of those that were due.
+    pub(super) fn end_walk(&mut self, took: Duration) {
+        let now = Instant::now();
+        for family in self
+            .families
+            .values_mut()
+            .filter(|family| family.is_looked_at)
+        {
+            family.is_looked_at = false;
+            family.has_changed = false;
+            family.looked = Some(now);
         }
-        let (mut known, mut several): (Bits, Bits) = ([0; 8], [0; 8]);
-        for (index, entry) in entries.iter().enumerate().take(TABLE_ENTRIES) {
-            if entry.is_present() && !entry.is_file_or_shmem() {
-                known[index / 64] |= 1 << (index % 64);
-                if !entry.is_exclusive() {
-                    several[index / 64] |= 1 << (index % 64);
-                }
-            }
+        if !took.is_zero() {
+            self.rest_until = Some(now + took * LOOK_SHARE);
         }
-        ledger.mapped_by_several(space, table_no, &known, &several);
     }
 }

@@ -16,6 +16,8 @@ use crate::observe::{Observer, Piece, SpaceId, Visitor, Walked};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
+use strata_linux::access::Bits512;
+use strata_linux::addr::TableNo;
 use strata_linux::cgroup::GroupReader;
 use strata_linux::nodes::Nodes;
 use strata_linux::process::{Mapping, Process};
@@ -157,7 +159,7 @@ impl IdleGroups {
         self.pages.try_see_nodes(observer);
         self.pages.start_walk(observer.elapsed());
         let walked = observer.walk(self);
-        self.pages.end_walk(observer);
+        self.pages.end_walk(&walked);
         walked
     }
 
@@ -315,6 +317,14 @@ impl Visitor for IdleGroups {
         self.pages.piece(piece);
     }
 
+    fn wants_mappers(&mut self, space: SpaceId) -> bool {
+        self.pages.wants_mappers(space)
+    }
+
+    fn mappers(&mut self, space: SpaceId, table: TableNo, known: Bits512, several: Bits512) {
+        self.pages.mappers(space, table, known, several);
+    }
+
     fn end(&mut self, space: SpaceId, is_whole: bool) {
         self.pages.end(space, is_whole);
     }
@@ -329,7 +339,7 @@ mod tests {
     use super::*;
     use crate::observe::programs::Person;
     use strata_linux::access::{TableRecord, TableShape};
-    use strata_linux::addr::{AddrRange, PAGE_BYTES, TableNo};
+    use strata_linux::addr::{AddrRange, PAGE_BYTES};
     use strata_linux::bits;
     use strata_linux::process::MappingClass;
 

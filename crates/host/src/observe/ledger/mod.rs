@@ -39,7 +39,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
-use strata_linux::addr::PAGE_BYTES;
+use strata_linux::access::Bits512;
+use strata_linux::addr::{PAGE_BYTES, TableNo};
 use strata_linux::nodes::{Nodes, NodesError};
 use strata_linux::process::{FilePart, Mapping, MappingClass, Process, Unreclaimable};
 use strata_lru::ages::{Home, Ledger, MovedPages, ObjectNo, Place, Run, Standing, Told};
@@ -96,8 +97,22 @@ impl AgedPages {
         self.try_see_nodes(observer);
         self.start_walk(observer.elapsed());
         let walked = observer.walk(self);
-        self.end_walk(observer);
+        self.end_walk(&walked);
         walked
+    }
+
+    /// Begins to walk, as [`AgedPages::observe`] does; [`AgedPages::go_on`] ends it.
+    pub(crate) fn begin_walk(&mut self, observer: &mut Observer) {
+        self.try_see_nodes(observer);
+        self.start_walk(observer.elapsed());
+        observer.begin_walk(self);
+    }
+
+    /// Goes on with the walk that has begun, for about so long; what it did, once it is over.
+    pub(crate) fn go_on(&mut self, observer: &mut Observer, wait: Duration) -> Option<Walked> {
+        let walked = observer.go_on(self, wait)?;
+        self.end_walk(&walked);
+        Some(walked)
     }
 
     /// From now on walks tell on which memory node pages are, where there are several and the observer can tell. To be called before
@@ -112,7 +127,7 @@ impl AgedPages {
         };
         if self.nodes.as_ref() != Some(&nodes) {
             let is_one = nodes.nodes().len() < 2;
-            self.tells_nodes = !is_one && observer.see_nodes(&nodes.page_ranges());
+            self.tells_nodes = !is_one && observer.see_nodes(nodes.page_ranges());
             // The kernel moves what lies on memory that goes, whether its program runs or not.
             observer.read_again(|_| true);
             self.nodes = Some(nodes);
@@ -137,9 +152,9 @@ impl AgedPages {
         self.ledger.start_walk(at);
     }
 
-    /// To be called after each walk: looks which pages forked processes share.
-    pub fn end_walk(&mut self, observer: &Observer) {
-        self.families.look(observer, &mut self.ledger);
+    /// To be called after each walk.
+    pub fn end_walk(&mut self, walked: &Walked) {
+        self.families.end_walk(walked.mappers);
         self.ledger.end_walk();
     }
 
@@ -391,6 +406,15 @@ impl Visitor for AgedPages {
             self.ledger
                 .placed(space, table, &piece.mask.0, &node.map(|bits| bits.0));
         }
+    }
+
+    fn wants_mappers(&mut self, space: SpaceId) -> bool {
+        self.families.is_due(space)
+    }
+
+    fn mappers(&mut self, space: SpaceId, table: TableNo, known: Bits512, several: Bits512) {
+        self.ledger
+            .mapped_by_several(SpaceNo(space.0), table.0, &known.0, &several.0);
     }
 
     fn end(&mut self, space: SpaceId, is_whole: bool) {

@@ -2,7 +2,7 @@
 
 use super::*;
 use strata_linux::access::{TableRecord, TableShape};
-use strata_linux::addr::{AddrRange, TABLE_ENTRIES, TableNo};
+use strata_linux::addr::{AddrRange, TABLE_ENTRIES};
 use strata_linux::bits;
 use strata_linux::process::Device;
 

@@ -128,7 +128,7 @@ impl Everybody {
             false => idle_after,
         };
         let views = self.count(targets, interval, idle_after);
-        self.spent_ns += thread_cpu_ns().saturating_sub(before_ns);
+        self.spent_ns += walked.cpu_ns + thread_cpu_ns().saturating_sub(before_ns);
         Some(views)
     }
 

@@ -16,7 +16,7 @@ pub use trees::{Link, split};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use strata_linux::process::{Stat, read_stat};
+use strata_linux::process::{Stat, read_stat, stalled};
 use strata_linux::sys::users;
 
 /// Characters of a command line that are kept.
@@ -54,7 +54,11 @@ fn command_line(bytes: &[u8]) -> String {
 impl Person {
     /// Asks for a process.
     fn read(pid: i32, stat: &Stat, users: &mut BTreeMap<u32, String>) -> Person {
-        let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        // The words lie in its memory.
+        let words = stalled(pid)
+            .is_none()
+            .then(|| fs::read(format!("/proc/{pid}/cmdline")));
+        let bytes = words.and_then(Result::ok).unwrap_or_default();
         let name = printable(&stat.comm);
         let command = match command_line(&bytes) {
             text if text.trim().is_empty() => format!("[{name}]"),

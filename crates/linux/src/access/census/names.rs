@@ -17,7 +17,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Statx, StatxFlags, statx};
 use rustix::io::Errno;
 
 use super::{Census, FileId};
-use crate::process::{Device, parse_maps};
+use crate::process::{Device, parse_maps, stalled};
 use crate::swap::status::unescape;
 use crate::sys::bpf_census::NameCall;
 
@@ -290,6 +290,12 @@ fn note_descriptors(process: &Path, open: &mut OpenFiles) {
 }
 
 fn note_mappings(process: &Path, open: &mut OpenFiles) {
+    let pid = process
+        .file_name()
+        .and_then(|name| name.to_str()?.parse().ok());
+    if pid.is_none_or(|pid| stalled(pid).is_some()) {
+        return;
+    }
     let Ok(text) = fs::read(process.join("maps")) else {
         return;
     };

@@ -1,0 +1,179 @@
+//! Programs that wait in a page fault for as long as a file system is frozen: nobody is stopped by Strata, nor is Strata.
+
+use crate::guard::{ACTING, Idler, MIB, bytes, guard, of, wait_for};
+use crate::support;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use rustix::process::Signal;
+use support::leaks::Guard;
+use support::live::{Live, TestGroup, disk_directory, wait_until};
+use support::programs::program;
+use support::room::Room;
+use support::strata::Strata;
+use tempfile::TempDir;
+
+/// A program that writes to a mapped file of a frozen file system, in a group of its own. Thawed when dropped.
+struct Stalled {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+    group: TestGroup,
+    at: PathBuf,
+    room: Room,
+    _directory: TempDir,
+}
+
+impl Stalled {
+    /// An error: why that can't be had here.
+    fn start(name: &str) -> Result<Stalled, String> {
+        let directory = disk_directory()?;
+        let mut room = Room::open().ok_or("no mount namespace can be made")?;
+        let at = directory.path().join("mounted");
+        room.mount_new("ext4", &[], &directory.path().join("image"), 64 << 20, &at)?;
+        let group = TestGroup::new(&format!("guard-{name}"));
+        let mut child = room
+            .in_group(&group, program("stall"))
+            .arg("--file")
+            .arg(at.join("file"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("starts");
+        let stdin = child.stdin.take().expect("piped");
+        let stdout = BufReader::new(child.stdout.take().expect("piped"));
+        let mut stalled = Stalled {
+            child,
+            stdin,
+            stdout,
+            group,
+            at,
+            room,
+            _directory: directory,
+        };
+        stalled.line();
+        let frozen = stalled.freeze("-f");
+        if !frozen {
+            return Err("fsfreeze: the file system can't be frozen".to_owned());
+        }
+        stalled.ask("w");
+        wait_until("a thread to wait in its fault", || {
+            stalled.nr_waiting() == 1
+        });
+        Ok(stalled)
+    }
+
+    fn freeze(&self, how: &str) -> bool {
+        let mut fsfreeze: Command = self.room.command("fsfreeze");
+        fsfreeze
+            .arg(how)
+            .arg(&self.at)
+            .status()
+            .is_ok_and(|status| status.success())
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).expect("a line");
+        line.trim().to_owned()
+    }
+
+    fn ask(&mut self, letter: &str) -> String {
+        writeln!(self.stdin, "{letter}").expect("it reads");
+        self.line()
+    }
+
+    /// How often it has mapped and unmapped memory.
+    fn nr_maps(&mut self) -> u64 {
+        self.ask("n").parse().expect("a number")
+    }
+
+    fn pid(&self) -> i32 {
+        self.child.id() as i32
+    }
+
+    /// Threads in a wait that can't be interrupted.
+    fn nr_waiting(&self) -> usize {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.pid()))
+            .into_iter()
+            .flatten();
+        let stats = tasks
+            .flatten()
+            .filter_map(|task| fs::read_to_string(task.path().join("stat")).ok());
+        stats.filter(|stat| stat.contains(") D ")).count()
+    }
+
+    /// It works without pause for as long as another thing happens.
+    fn keeps_mapping(&mut self) {
+        let before = self.nr_maps();
+        wait_until("memory to be mapped", || self.nr_maps() >= before + 20);
+    }
+}
+
+impl Drop for Stalled {
+    fn drop(&mut self) {
+        self.freeze("-u");
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_guard_stops_nobody_who_waits_for_a_frozen_file_system() {
+    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    let _guard = Guard::new();
+    let mut stalled = match Stalled::start("stall") {
+        Ok(stalled) => stalled,
+        Err(why) => skip!("{why}"),
+    };
+    let idler = Idler::start("beside");
+    let mut live = Live::start(&guard(&ACTING));
+    let status = wait_for(&live, "the other group to give", |status| {
+        bytes(of(status, &idler.name()), "away_bytes") > 16 * MIB
+    });
+    assert_eq!(status["nr_left_out_processes"], 1, "{status:#}");
+    stalled.keeps_mapping();
+    let told = format!("process {} (stall): thread", stalled.pid());
+    assert_eq!(live.stderr().matches(&told).count(), 1, "{}", live.stderr());
+    // Once the wait is over it is looked after like everybody.
+    assert!(stalled.freeze("-u"));
+    wait_for(&live, "all to be looked at", |status| {
+        status["nr_left_out_processes"] == 0
+    });
+    live.signal(Signal::TERM);
+    assert_eq!(live.end().code(), Some(0), "{}", live.stderr());
+    idler.end();
+}
+
+#[test]
+fn a_program_that_holds_the_lock_of_its_memory_holds_up_neither_guard_nor_park() {
+    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    let _guard = Guard::new();
+    let mut stalled = match Stalled::start("hold") {
+        Ok(stalled) => stalled,
+        Err(why) => skip!("{why}"),
+    };
+    stalled.ask("p");
+    wait_until("the lock to be held", || stalled.nr_waiting() >= 2);
+    let idler = Idler::start("beside");
+    let mut live = Live::start(&guard(&ACTING));
+    wait_for(&live, "the other group to give", |status| {
+        bytes(of(status, &idler.name()), "away_bytes") > 16 * MIB
+    });
+    let pid = stalled.pid().to_string();
+    let park = Strata::new(["park", "--pid", &pid]).finish();
+    assert_eq!(park.code(), Some(1), "{park:?}");
+    assert!(
+        park.stderr.contains("may hold a lock of the address space"),
+        "{park:?}"
+    );
+    live.signal(Signal::TERM);
+    assert_eq!(live.end().code(), Some(0), "{}", live.stderr());
+    idler.end();
+    // It goes on when the file system does.
+    assert!(stalled.freeze("-u"));
+    stalled.keeps_mapping();
+}

@@ -1,0 +1,63 @@
+//! Processes that walks leave out, because whoever asks them for their memory may wait for long: each is told once.
+//!
+//! **Owns** who was told. **Does not own** who is left out (`observe`).
+
+use crate::news::News;
+use crate::observe::LeftOut;
+use std::collections::BTreeSet;
+
+/// Who is left out, and what is new of it.
+#[derive(Debug, Default)]
+pub(super) struct LeftOuts {
+    pids: BTreeSet<i32>,
+    news: Vec<News>,
+}
+
+impl LeftOuts {
+    /// A walk has left these out.
+    pub(super) fn look(&mut self, all: Vec<LeftOut>) {
+        let before = std::mem::take(&mut self.pids);
+        for left_out in all {
+            self.pids.insert(left_out.pid);
+            if !before.contains(&left_out.pid) {
+                self.news.push(News::Warning(left_out.to_string()));
+            }
+        }
+        for pid in before.difference(&self.pids) {
+            self.news
+                .push(News::Note(format!("process {pid} is left out no more")));
+        }
+    }
+
+    /// What is new since the last call.
+    pub(super) fn news(&mut self) -> Vec<News> {
+        std::mem::take(&mut self.news)
+    }
+
+    /// How many the last walk left out.
+    pub(super) fn nr_processes(&self) -> u64 {
+        self.pids.len() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_left_out_is_told_once_and_once_more_when_that_is_over() {
+        let left_out = |pid| LeftOut {
+            pid,
+            comm: "db".to_owned(),
+            why: "its thread waits".to_owned(),
+        };
+        let mut all = LeftOuts::default();
+        all.look(vec![left_out(7)]);
+        all.look(vec![left_out(7)]);
+        let told = News::Warning("process 7 (db): its thread waits".to_owned());
+        assert_eq!((all.news(), all.nr_processes()), (vec![told], 1));
+        all.look(Vec::new());
+        let told = News::Note("process 7 is left out no more".to_owned());
+        assert_eq!((all.news(), all.nr_processes()), (vec![told], 0));
+    }
+}

@@ -1,0 +1,326 @@
+//! The thread that walks spaces, one after the other, so that whoever asks for it never waits for a process.
+//!
+//! ```text
+//!   owner:  ask -> [one look] -> thread: look -> [told, a few batches] -> owner: next
+//! ```
+//!
+//! A call into the kernel that takes a lock of a process may wait for as long as that process pleases, and can't be broken
+//! off. A thread that stands still in one for too long is given up, and the owner starts another one. It ends by itself
+//! once the call comes back.
+//!
+//! **Owns** the thread and how it is found to stand still. **Does not own** the walk (`look`), nor what follows for the
+//! process whose walk stood still (`observe`).
+//!
+//! **Invariants**
+//! - I1: one look at a time. What is told belongs to the look that was asked for last.
+//! - I2: a thread that waits for a processor does not stand still, however busy the machine is.
+
+use super::look::{Listener, Look, Looked, Looker};
+use super::pieces::{Piece, SpaceId, Visitor};
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+use strata_linux::access::{self, AccessChoice, AccessError, AccessSource, Bits512, TableRecord};
+use strata_linux::addr::TableNo;
+use strata_linux::process::{Mapping, MemoryDevices, read_stat};
+use strata_lru::NodeId;
+
+/// A thread that does nothing for so long and waits in the kernel is given up.
+pub(super) const DEADLINE: Duration = Duration::from_secs(1);
+/// How often that is looked at.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+/// Tables told at once.
+const BATCH_TABLES: usize = 64;
+/// Batches that wait to be read.
+const BATCHES_MAX: usize = 8;
+
+/// Where accesses are read from.
+#[derive(Debug)]
+pub(super) enum Source {
+    /// A source that was opened.
+    Opened(Box<dyn AccessSource>),
+    /// The thread opens one.
+    ToOpen(AccessChoice),
+}
+
+/// What the thread tells of a look.
+#[derive(Debug)]
+pub(super) enum Told {
+    /// The mappings; pieces follow.
+    Mappings(Arc<Vec<Mapping>>),
+    /// Pieces of tables.
+    Pieces(Batch),
+    /// Anonymous pages of a table, and those of them that several processes map.
+    Mappers {
+        table: TableNo,
+        known: Bits512,
+        several: Bits512,
+    },
+    /// It has ended.
+    Looked(Box<Looked>),
+    /// It could not begin: no source can be opened.
+    NoSource(AccessError),
+}
+
+/// Tables, and the pieces of them by the tables' indices.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    records: Vec<TableRecord>,
+    pieces: Vec<PieceOf>,
+}
+
+#[derive(Debug)]
+struct PieceOf {
+    record: usize,
+    mapping_index: usize,
+    mask: Bits512,
+    unseen: Bits512,
+}
+
+impl Batch {
+    /// Tells the pieces.
+    pub(super) fn tell(&self, space: SpaceId, mappings: &[Mapping], visitor: &mut dyn Visitor) {
+        for of in &self.pieces {
+            visitor.piece(&Piece {
+                space,
+                mapping: &mappings[of.mapping_index],
+                mapping_index: of.mapping_index,
+                record: &self.records[of.record],
+                mask: of.mask,
+                unseen: of.unseen,
+            });
+        }
+    }
+}
+
+/// What the owner and the thread both see.
+#[derive(Debug, Default)]
+struct Shared {
+    nr_done: AtomicU64,
+    tid: AtomicI32,
+    is_given_up: AtomicBool,
+}
+
+#[derive(Debug)]
+enum Ask {
+    Look(Look),
+    SeeNodes(Vec<(u64, u64, NodeId)>),
+}
+
+/// What became of a wait for the thread.
+#[derive(Debug)]
+pub(super) enum Next {
+    /// It tells this.
+    Told(Told),
+    /// Nothing yet.
+    Nothing,
+    /// It stands still, or is gone: the look is lost, and the walker with it.
+    Lost,
+}
+
+/// The owner's side.
+#[derive(Debug)]
+pub(super) struct Walker {
+    asks: Sender<Ask>,
+    told: Receiver<Told>,
+    shared: Arc<Shared>,
+    /// What was done when that was looked at last, and since when it is no more.
+    seen: (u64, Instant),
+    /// Whether a thread waits in the kernel.
+    pub(super) waits_in_kernel: fn(i32) -> bool,
+}
+
+impl Walker {
+    /// Starts the thread.
+    pub(super) fn start(source: Source, devices: MemoryDevices) -> io::Result<Walker> {
+        let (asks, inbox) = channel();
+        let (outbox, told) = sync_channel(BATCHES_MAX);
+        let shared = Arc::new(Shared::default());
+        let of_thread = Arc::clone(&shared);
+        std::thread::Builder::new()
+            .name("strata-walk".to_owned())
+            .spawn(move || {
+                let tid = rustix::thread::gettid().as_raw_nonzero().get();
+                of_thread.tid.store(tid, Ordering::Relaxed);
+                serve(source, devices, &inbox, &outbox, &of_thread);
+            })?;
+        Ok(Walker {
+            asks,
+            told,
+            shared,
+            seen: (0, Instant::now()),
+            waits_in_kernel,
+        })
+    }
+
+    /// From the next look on it is told on which of these nodes pages are.
+    pub(super) fn see_nodes(&self, ranges: Vec<(u64, u64, NodeId)>) {
+        // A thread that is gone is found by the next look.
+        let _sent = self.asks.send(Ask::SeeNodes(ranges));
+    }
+
+    /// Has a space looked at; [`Walker::next`] tells what is found.
+    pub(super) fn ask(&mut self, look: Look) {
+        self.seen = (self.shared.nr_done.load(Ordering::Relaxed), Instant::now());
+        let _sent = self.asks.send(Ask::Look(look));
+    }
+
+    /// What the thread tells next, within so long.
+    pub(super) fn next(&mut self, wait: Duration) -> Next {
+        let until = Instant::now() + wait;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            match self.told.recv_timeout(left.min(LOOK_INTERVAL)) {
+                Ok(told) => {
+                    self.seen.1 = Instant::now();
+                    return Next::Told(told);
+                }
+                Err(RecvTimeoutError::Disconnected) => return Next::Lost,
+                Err(RecvTimeoutError::Timeout) if self.stands_still() => return Next::Lost,
+                Err(RecvTimeoutError::Timeout) if left.is_zero() => return Next::Nothing,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+
+    /// Gives the thread up.
+    pub(super) fn give_up(self) -> Lost {
+        Lost(Arc::downgrade(&self.shared))
+    }
+
+    fn stands_still(&mut self) -> bool {
+        let nr_done = self.shared.nr_done.load(Ordering::Relaxed);
+        if nr_done != self.seen.0 {
+            self.seen = (nr_done, Instant::now());
+        }
+        let tid = self.shared.tid.load(Ordering::Relaxed);
+        self.seen.1.elapsed() >= DEADLINE && (self.waits_in_kernel)(tid)
+    }
+}
+
+fn waits_in_kernel(tid: i32) -> bool {
+    read_stat(tid).is_ok_and(|stat| stat.state == 'D')
+}
+
+impl Drop for Walker {
+    fn drop(&mut self) {
+        // Not joined: it may wait in the kernel.
+        self.shared.is_given_up.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A thread that was given up.
+#[derive(Debug)]
+pub(super) struct Lost(Weak<Shared>);
+
+impl Lost {
+    /// Whether it has not ended yet.
+    pub(super) fn stands_still(&self) -> bool {
+        self.0.strong_count() > 0
+    }
+}
+
+fn serve(
+    source: Source,
+    devices: MemoryDevices,
+    asks: &Receiver<Ask>,
+    outbox: &SyncSender<Told>,
+    shared: &Shared,
+) {
+    let opened = match source {
+        Source::Opened(source) => Ok(source),
+        Source::ToOpen(choice) => access::open(choice),
+    };
+    let mut looker = match opened {
+        Ok(source) => Looker::new(source, devices),
+        Err(error) => {
+            let _told = outbox.send(Told::NoSource(error));
+            return;
+        }
+    };
+    for ask in asks {
+        match ask {
+            Ask::SeeNodes(ranges) => {
+                looker.source().see_nodes(&ranges);
+            }
+            Ask::Look(look) => {
+                let mut teller = Teller {
+                    outbox,
+                    shared,
+                    batch: Batch::default(),
+                };
+                let looked = looker.look(look, &mut teller);
+                teller.flush();
+                let _told = outbox.send(Told::Looked(Box::new(looked)));
+            }
+        }
+        if shared.is_given_up.load(Ordering::Relaxed) {
+            return;
+        }
+    }
+}
+
+/// Passes on what a look finds. Once nobody listens, what is told is lost.
+struct Teller<'a> {
+    outbox: &'a SyncSender<Told>,
+    shared: &'a Shared,
+    batch: Batch,
+}
+
+impl Teller<'_> {
+    fn tell(&self, told: Told) {
+        let _told = self.outbox.send(told);
+        self.note_progress();
+    }
+
+    fn flush(&mut self) {
+        if !self.batch.pieces.is_empty() {
+            let batch = std::mem::take(&mut self.batch);
+            self.tell(Told::Pieces(batch));
+        }
+    }
+}
+
+impl Visitor for Teller<'_> {
+    fn piece(&mut self, piece: &Piece<'_>) {
+        let last = self.batch.records.last();
+        if last.is_none_or(|last| last.table != piece.record.table) {
+            if self.batch.records.len() == BATCH_TABLES {
+                self.flush();
+            }
+            self.batch.records.push(*piece.record);
+        }
+        self.batch.pieces.push(PieceOf {
+            record: self.batch.records.len() - 1,
+            mapping_index: piece.mapping_index,
+            mask: piece.mask,
+            unseen: piece.unseen,
+        });
+        self.note_progress();
+    }
+
+    fn mappers(&mut self, _space: SpaceId, table: TableNo, known: Bits512, several: Bits512) {
+        self.flush();
+        self.tell(Told::Mappers {
+            table,
+            known,
+            several,
+        });
+    }
+}
+
+impl Listener for Teller<'_> {
+    fn mappings(&mut self, mappings: Arc<Vec<Mapping>>) {
+        self.tell(Told::Mappings(mappings));
+    }
+
+    fn note_progress(&self) {
+        self.shared.nr_done.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn is_over(&self) -> bool {
+        self.shared.is_given_up.load(Ordering::Relaxed)
+    }
+}

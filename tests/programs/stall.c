@@ -5,7 +5,7 @@
  *   stall --file PATH
  *   {"program":"stall","pid":123}         when the file is mapped; then commands, a letter a line:
  *     w   a thread writes to the mapping          ok
- *     p   another thread takes the mapping's right to be written, which waits for the first
+ *     p   another thread takes the right to write to the second half, which waits for the first thread
  *     n   how often memory was mapped and unmapped so far, a number
  *
  * Ends with its stdin.
@@ -31,7 +31,7 @@ static void *protect_shared(void *unused)
 {
     (void)unused;
     sem_wait(&protect_now);
-    mprotect(shared, MIB, PROT_READ);
+    mprotect(shared + MIB / 2, MIB / 2, PROT_READ);
     return NULL;
 }
 

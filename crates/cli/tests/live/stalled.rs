@@ -125,12 +125,14 @@ impl Drop for Stalled {
 fn a_guard_stops_nobody_who_waits_for_a_frozen_file_system() {
     needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
     let _guard = Guard::new();
-    let mut stalled = match Stalled::start("stall") {
+    let stalled = match Stalled::start("stall") {
         Ok(stalled) => stalled,
         Err(why) => skip!("{why}"),
     };
     let idler = Idler::start("beside");
     let mut live = Live::start(&guard(&ACTING));
+    // Thawed first, whatever fails: a guard that hangs could not be waited for.
+    let mut stalled = stalled;
     let status = wait_for(&live, "the other group to give", |status| {
         bytes(of(status, &idler.name()), "away_bytes") > 16 * MIB
     });
@@ -156,10 +158,12 @@ fn a_program_that_holds_the_lock_of_its_memory_holds_up_neither_guard_nor_park()
         Ok(stalled) => stalled,
         Err(why) => skip!("{why}"),
     };
+    let idler = Idler::start("beside");
     stalled.ask("p");
     wait_until("the lock to be held", || stalled.nr_waiting() >= 2);
-    let idler = Idler::start("beside");
     let mut live = Live::start(&guard(&ACTING));
+    // Thawed first, whatever fails: a guard that hangs could not be waited for.
+    let mut stalled = stalled;
     wait_for(&live, "the other group to give", |status| {
         bytes(of(status, &idler.name()), "away_bytes") > 16 * MIB
     });

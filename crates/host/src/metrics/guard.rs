@@ -38,6 +38,11 @@ pub const GUARD_METRICS: &[Metric<Status>] = &[
         read: |status| vec![Sample::of(status.price_bytes as f64)],
     },
     Metric {
+        name: "strata_guard_left_out_processes",
+        help: "Processes that the last walk left out, because whoever asks them for their memory may wait for long.",
+        read: |status| vec![Sample::of(status.nr_left_out_processes as f64)],
+    },
+    Metric {
         name: "strata_guard_walks_total",
         help: "Walks of page tables.",
         read: |status| vec![Sample::of(status.nr_walks as f64)],

@@ -122,9 +122,10 @@ impl Amounts {
         self.hand_over();
     }
 
-    /// Whether the kernel is at it, or will be.
-    pub(super) fn are_under_way(&self) -> bool {
-        self.asked.is_some()
+    /// Whether the kernel is at it, or will be, and what is done meanwhile has to wait. A group that holds the kernel up
+    /// holds up nobody else.
+    pub(super) fn are_under_way(&mut self) -> bool {
+        self.asked.is_some() && !self.thread.stands_still()
     }
 
     /// The group of which the kernel has taken, and what became of that; it gets more to do.

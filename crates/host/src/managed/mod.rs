@@ -243,9 +243,10 @@ impl Managed {
             }
         }
         self.read_again(observer, &asked);
-        if self.amounts.as_ref().is_some_and(Amounts::are_under_way) {
+        if self.amounts.as_mut().is_some_and(Amounts::are_under_way) {
             return false;
         }
+        self.replace_takes(observer);
         let (went, are_under_way) = match &mut self.takes {
             Some(takes) => (takes.collect(), takes.are_under_way()),
             None => (Vec::new(), false),
@@ -281,6 +282,22 @@ impl Managed {
             }
         }
         has_walked
+    }
+
+    /// Where the thread that takes pages stands still, another one goes on without the process that holds it up.
+    fn replace_takes(&mut self, observer: &mut Observer) {
+        let Some(space) = self.takes.as_mut().and_then(Takes::stuck) else {
+            return;
+        };
+        observer.leave_out(SpaceId(space.0));
+        let source = access::open(self.config.access).map_err(ManagedError::Access);
+        let started = source.and_then(|source| Takes::start(source).map_err(ManagedError::Thread));
+        self.takes = started
+            .inspect_err(|error| {
+                self.left_out
+                    .warn(format!("no page is taken any more: {error}"))
+            })
+            .ok();
     }
 
     /// The next walk tells what went of these groups, even of processes that sleep.

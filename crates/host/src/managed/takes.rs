@@ -80,6 +80,13 @@ impl Takes {
         !self.sent.is_empty()
     }
 
+    /// Whose pages the thread is at, where it stands still.
+    pub(super) fn stuck(&mut self) -> Option<SpaceNo> {
+        let is_stuck = self.pageout.stands_still();
+        let mut sent = self.sent.values();
+        sent.next().filter(|_| is_stuck).map(|sent| sent.space)
+    }
+
     /// These are to go.
     pub(super) fn add(
         &mut self,

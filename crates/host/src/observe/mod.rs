@@ -283,6 +283,14 @@ impl Observer {
         }
     }
 
+    /// Whoever asked this space for its memory waits for long: it is left out for a while.
+    pub(crate) fn leave_out(&mut self, space: SpaceId) {
+        let mut spaces = self.spaces.values_mut();
+        if let Some(watched) = spaces.find(|watched| watched.id == space) {
+            watched.postpone();
+        }
+    }
+
     /// Whether the subject has ended: the process, or everybody of the tree or group.
     pub fn is_over(&self) -> bool {
         self.members.is_over()
@@ -539,11 +547,7 @@ impl Observer {
         let Some(watched) = self.spaces.get_mut(&looking.process.pid()) else {
             return;
         };
-        let before = watched.tried_again.map(|(_, wait)| wait * 2);
-        let wait = before.unwrap_or(LEFT_OUT_MIN).min(LEFT_OUT_MAX);
-        watched.tried_again = Some((Instant::now() + wait, wait));
-        watched.cpu_ns_at_walk = None;
-        watched.is_left_out = true;
+        let wait = watched.postpone();
         let why = format!(
             "whoever reads its memory waits for more than {} s; it is tried again in {} s",
             walker::DEADLINE.as_secs(),
@@ -592,6 +596,16 @@ impl Observer {
 }
 
 impl Watched {
+    /// It is left out for so long, twice as long as the last time in a row.
+    fn postpone(&mut self) -> Duration {
+        let before = self.tried_again.map(|(_, wait)| wait * 2);
+        let wait = before.unwrap_or(LEFT_OUT_MIN).min(LEFT_OUT_MAX);
+        self.tried_again = Some((Instant::now() + wait, wait));
+        self.cpu_ns_at_walk = None;
+        self.is_left_out = true;
+        wait
+    }
+
     fn left_out(&self, why: String) -> LeftOut {
         LeftOut {
             pid: self.process.pid(),

@@ -84,7 +84,11 @@ fn who_holds_up_the_walk_is_left_out_and_tried_more_and_more_rarely() {
     let subject = Subject::Processes(vec![stuck.pid(), other.pid()]);
     let opened = Observer::with_source(&subject, AccessChoice::Smaps, Box::new(source));
     let mut observer = opened.expect("opens");
-    observer.walker.as_mut().expect("it runs").waits_in_kernel = |_| true;
+    observer
+        .walker
+        .as_mut()
+        .expect("it runs")
+        .wait_for_anything();
     let mut told = Told::default();
     let walked = observer.walk(&mut told);
     let left_out: Vec<i32> = walked.left_out.iter().map(|one| one.pid).collect();

@@ -8,23 +8,23 @@
 //! off. A thread that stands still in one for too long is given up, and the owner starts another one. It ends by itself
 //! once the call comes back.
 //!
-//! **Owns** the thread and how it is found to stand still. **Does not own** the walk (`look`), nor what follows for the
+//! **Owns** the thread and what it tells. **Does not own** the walk (`look`), nor what follows for the
 //! process whose walk stood still (`observe`).
 //!
 //! **Invariants**
 //! - I1: one look at a time. What is told belongs to the look that was asked for last.
-//! - I2: a thread that waits for a processor does not stand still, however busy the machine is.
 
 use super::look::{Listener, Look, Looked, Looker};
 use super::pieces::{Piece, SpaceId, Visitor};
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use strata_linux::access::{self, AccessChoice, AccessError, AccessSource, Bits512, TableRecord};
 use strata_linux::addr::TableNo;
-use strata_linux::process::{Mapping, MemoryDevices, read_stat};
+use strata_linux::process::{Mapping, MemoryDevices};
+use strata_linux::standstill::{Standstill, Steps};
 use strata_lru::NodeId;
 
 /// A thread that does nothing for so long and waits in the kernel is given up.
@@ -98,8 +98,7 @@ impl Batch {
 /// What the owner and the thread both see.
 #[derive(Debug, Default)]
 struct Shared {
-    nr_done: AtomicU64,
-    tid: AtomicI32,
+    steps: Steps,
     is_given_up: AtomicBool,
 }
 
@@ -126,10 +125,7 @@ pub(super) struct Walker {
     asks: Sender<Ask>,
     told: Receiver<Told>,
     shared: Arc<Shared>,
-    /// What was done when that was looked at last, and since when it is no more.
-    seen: (u64, Instant),
-    /// Whether a thread waits in the kernel.
-    pub(super) waits_in_kernel: fn(i32) -> bool,
+    standstill: Standstill,
 }
 
 impl Walker {
@@ -142,16 +138,14 @@ impl Walker {
         std::thread::Builder::new()
             .name("strata-walk".to_owned())
             .spawn(move || {
-                let tid = rustix::thread::gettid().as_raw_nonzero().get();
-                of_thread.tid.store(tid, Ordering::Relaxed);
+                of_thread.steps.begin();
                 serve(source, devices, &inbox, &outbox, &of_thread);
             })?;
         Ok(Walker {
             asks,
             told,
+            standstill: Standstill::new(shared.steps.clone()),
             shared,
-            seen: (0, Instant::now()),
-            waits_in_kernel,
         })
     }
 
@@ -163,7 +157,7 @@ impl Walker {
 
     /// Has a space looked at; [`Walker::next`] tells what is found.
     pub(super) fn ask(&mut self, look: Look) {
-        self.seen = (self.shared.nr_done.load(Ordering::Relaxed), Instant::now());
+        self.standstill.work_begins();
         let _sent = self.asks.send(Ask::Look(look));
     }
 
@@ -173,35 +167,27 @@ impl Walker {
         loop {
             let left = until.saturating_duration_since(Instant::now());
             match self.told.recv_timeout(left.min(LOOK_INTERVAL)) {
-                Ok(told) => {
-                    self.seen.1 = Instant::now();
-                    return Next::Told(told);
-                }
+                Ok(told) => return Next::Told(told),
                 Err(RecvTimeoutError::Disconnected) => return Next::Lost,
-                Err(RecvTimeoutError::Timeout) if self.stands_still() => return Next::Lost,
+                Err(RecvTimeoutError::Timeout) if self.standstill.has_lasted(DEADLINE) => {
+                    return Next::Lost;
+                }
                 Err(RecvTimeoutError::Timeout) if left.is_zero() => return Next::Nothing,
                 Err(RecvTimeoutError::Timeout) => {}
             }
         }
     }
 
+    /// Any wait of the thread counts: in a test it waits for no kernel.
+    #[cfg(test)]
+    pub(super) fn wait_for_anything(&mut self) {
+        self.standstill = Standstill::of_any_wait(self.shared.steps.clone());
+    }
+
     /// Gives the thread up.
     pub(super) fn give_up(self) -> Lost {
         Lost(Arc::downgrade(&self.shared))
     }
-
-    fn stands_still(&mut self) -> bool {
-        let nr_done = self.shared.nr_done.load(Ordering::Relaxed);
-        if nr_done != self.seen.0 {
-            self.seen = (nr_done, Instant::now());
-        }
-        let tid = self.shared.tid.load(Ordering::Relaxed);
-        self.seen.1.elapsed() >= DEADLINE && (self.waits_in_kernel)(tid)
-    }
-}
-
-fn waits_in_kernel(tid: i32) -> bool {
-    read_stat(tid).is_ok_and(|stat| stat.state == 'D')
 }
 
 impl Drop for Walker {
@@ -317,7 +303,7 @@ impl Listener for Teller<'_> {
     }
 
     fn note_progress(&self) {
-        self.shared.nr_done.fetch_add(1, Ordering::Relaxed);
+        self.shared.steps.note();
     }
 
     fn is_over(&self) -> bool {

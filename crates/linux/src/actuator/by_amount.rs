@@ -53,6 +53,11 @@ impl ByAmount {
         self.worker.try_submit((group.clone(), amount)).is_ok()
     }
 
+    /// Whether the thread waits in the kernel and does nothing for long.
+    pub fn stands_still(&mut self) -> bool {
+        self.worker.stands_still()
+    }
+
     /// What became of the last request, if it is done.
     pub fn poll(&mut self) -> Option<Freed> {
         self.worker.poll()

@@ -83,6 +83,11 @@ impl Pageout {
         self.worker.try_submit(request)
     }
 
+    /// Whether the thread waits in the kernel and does nothing for long.
+    pub fn stands_still(&mut self) -> bool {
+        self.worker.stands_still()
+    }
+
     /// Takes the next report, if there is one.
     pub fn poll(&mut self) -> Option<PageoutReport> {
         self.worker.poll()

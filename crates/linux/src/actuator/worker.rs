@@ -21,22 +21,31 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, eventfd};
 
+use crate::standstill::{Standstill, Steps};
+
 /// How long work that is asked to end is waited for. It ends between two calls into the kernel, of a few milliseconds each.
 const STOP_WAIT: Duration = Duration::from_secs(5);
 const STOP_POLL: Duration = Duration::from_millis(1);
 
-/// Told to the work so that it can end early.
+/// Work that does nothing for so long and waits in the kernel stands still.
+const STANDSTILL: Duration = Duration::from_secs(10);
+
+/// Told to the work so that it can end early. Work that asks is getting on.
 #[derive(Clone, Debug, Default)]
-pub struct StopFlag(Arc<AtomicBool>);
+pub struct StopFlag {
+    is_set: Arc<AtomicBool>,
+    steps: Steps,
+}
 
 impl StopFlag {
     /// Whether the work is to end.
     pub fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.steps.note();
+        self.is_set.load(Ordering::Relaxed)
     }
 
     fn set(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.is_set.store(true, Ordering::Relaxed);
     }
 }
 
@@ -51,6 +60,7 @@ pub struct Worker<Request, Report> {
     thread: Option<JoinHandle<()>>,
     nr_in_flight: usize,
     in_flight_max: usize,
+    standstill: Standstill,
 }
 
 impl<Request: Send + 'static, Report: Send + 'static> Worker<Request, Report> {
@@ -68,6 +78,7 @@ impl<Request: Send + 'static, Report: Send + 'static> Worker<Request, Report> {
         let thread = std::thread::Builder::new()
             .name(name.to_owned())
             .spawn(move || {
+                thread_stop.steps.begin();
                 for request in inbox {
                     let report = work(request, &thread_stop);
                     if outbox.send(report).is_err() {
@@ -81,6 +92,7 @@ impl<Request: Send + 'static, Report: Send + 'static> Worker<Request, Report> {
             requests: Some(requests),
             reports,
             ready,
+            standstill: Standstill::new(stop.steps.clone()),
             stop,
             thread: Some(thread),
             nr_in_flight: 0,
@@ -103,11 +115,19 @@ impl<Request: Send + 'static, Report: Send + 'static> Worker<Request, Report> {
         match &self.requests {
             Some(requests) if self.nr_in_flight < self.in_flight_max => {
                 requests.send(request).map_err(|error| error.0)?;
+                if self.nr_in_flight == 0 {
+                    self.standstill.work_begins();
+                }
                 self.nr_in_flight += 1;
                 Ok(())
             }
             _ => Err(request),
         }
+    }
+
+    /// Whether the thread waits in the kernel and does nothing for long.
+    pub fn stands_still(&mut self) -> bool {
+        self.nr_in_flight > 0 && self.standstill.has_lasted(STANDSTILL)
     }
 
     /// Takes the next report, if there is one.

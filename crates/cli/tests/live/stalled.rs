@@ -10,7 +10,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use rustix::process::Signal;
 use support::leaks::Guard;
-use support::live::{Live, TestGroup, disk_directory, wait_until};
+use support::live::{Live, TestGroup, wait_until};
 use support::programs::program;
 use support::room::Room;
 use support::strata::Strata;
@@ -21,7 +21,7 @@ struct Stalled {
     child: Child,
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
-    group: TestGroup,
+    _group: TestGroup,
     at: PathBuf,
     room: Room,
     _directory: TempDir,
@@ -30,7 +30,7 @@ struct Stalled {
 impl Stalled {
     /// An error: why that can't be had here.
     fn start(name: &str) -> Result<Stalled, String> {
-        let directory = disk_directory()?;
+        let directory = tempfile::tempdir().expect("a directory");
         let mut room = Room::open().ok_or("no mount namespace can be made")?;
         let at = directory.path().join("mounted");
         room.mount_new("ext4", &[], &directory.path().join("image"), 64 << 20, &at)?;
@@ -49,7 +49,7 @@ impl Stalled {
             child,
             stdin,
             stdout,
-            group,
+            _group: group,
             at,
             room,
             _directory: directory,

@@ -252,8 +252,12 @@ enum GuardVerb {
 fn status(format: Format) -> anyhow::Result<ExitCode> {
     let status = Status::of_running().context("the status of the guard can't be read")?;
     let Some(status) = status else {
+        let left = House::left().map(|swap| {
+            format!("; one that has ended has left swap in use, {swap}: the next guard takes it over, strata guard --release takes it down")
+        });
         anyhow::bail!(
-            "no guard with --promise runs (strata guard alone takes nothing and keeps no status)"
+            "no guard with --promise runs (strata guard alone takes nothing and keeps no status){}",
+            left.unwrap_or_default()
         );
     };
     print::data(match format {
@@ -399,8 +403,9 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
                 for trouble in managed.troubles().iter().take(TOLD_MAX) {
                     tracing::debug!("{trouble}");
                 }
-                let status = managed.status();
+                let mut status = managed.status();
                 if let Some(house) = &house {
+                    status.swap = house.swap();
                     house.leave(&status);
                     match house.demotion_asked_bytes() {
                         0 => {}
@@ -425,9 +430,10 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
     parker.into_iter().for_each(Parker::end);
     service.end();
     tell_news(managed.news());
-    let status = managed.status();
+    let mut status = managed.status();
     if let Some(house) = house {
         let is_released = args.release || args.has_command();
+        status.swap = house.swap().filter(|_| !is_released);
         end(house, is_released);
         if is_released {
             wake_parked(&managed);

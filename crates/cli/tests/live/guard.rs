@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use strata_linux::swap::{SwapArea, swap_areas};
 use support::leaks::{Guard, run_dir};
-use support::live::{Live, TestGroup, memory_mount, wait_until};
+use support::live::{Live, TestGroup, kept_swap, memory_mount, wait_until};
 use support::programs::Touch;
 use support::prometheus::{check, promtool, scrape, value};
 use support::strata::{Finished, Strata, patience};
@@ -74,15 +74,11 @@ fn state() -> PathBuf {
 
 /// The swap in use that the guard's state names.
 fn own_swap() -> Option<SwapArea> {
-    let text = std::fs::read(state().join("state.json")).ok()?;
-    let state: Value = serde_json::from_slice(&text).expect("JSON");
-    let recorded = state["undo"].as_array()?.first()?["path"]
-        .as_str()?
-        .to_owned();
+    let device = kept_swap(&state())?;
     let areas = swap_areas().expect("read");
     areas
         .into_iter()
-        .find(|area| area.path.as_os_str() == recorded.as_str())
+        .find(|area| area.path.as_os_str() == device.as_str())
 }
 
 pub(crate) fn release() -> Finished {
@@ -250,7 +246,13 @@ fn a_killed_guard_leaves_its_swap_which_the_next_takes_over_and_a_second_one_is_
     assert!(swap.used_bytes > 0, "{swap:?}");
     let asked = Strata::new(["guard", "status"]).finish();
     assert_eq!(asked.code(), Some(1), "{}", asked.stdout);
-    assert!(asked.stderr.contains("no guard"), "{}", asked.stderr);
+    for told in [
+        "no guard",
+        "left swap in use",
+        &*swap.path.to_string_lossy(),
+    ] {
+        assert!(asked.stderr.contains(told), "{told}: {}", asked.stderr);
+    }
     // A run that starts cleans up after others, and leaves this alone.
     let run = Strata::new(["run", "--memory", "64M", "--quiet", "--", "true"]).finish();
     run.expect_success();
@@ -258,9 +260,11 @@ fn a_killed_guard_leaves_its_swap_which_the_next_takes_over_and_a_second_one_is_
     let another = guard(&["--promise", "100%/min", "--swap", "file:/tmp/none:8M"]).finish();
     assert_eq!(another.code(), Some(1), "{}", another.stdout);
     assert!(another.stderr.contains("--release"), "{}", another.stderr);
-    let next = Live::start(&guard(&KEEPING));
+    let next = Live::start(&guard(&["--promise", "100%/min", "--swap", "zram:768M"]));
     next.wait_for_stderr("is taken over");
-    next.json();
+    next.wait_for_stderr("its size is 1 GiB, and 768 MiB is asked for");
+    let status = next.json();
+    assert!(bytes(&status["swap"], "used_bytes") > 0, "{status:#}");
     assert_eq!(own_swap().map(|swap| swap.path), Some(swap.path.clone()));
     next.signal(Signal::TERM);
     next.wait_for_stderr("stays in use");

@@ -9,8 +9,8 @@ use crate::guard_halt::{FreezerGroup, is_frozen};
 use support::json::number;
 use support::leaks::{Guard, run_dir};
 use support::live::{
-    Live, TestGroup, children, disk_directory, memory_mount, proc_bytes, rss_bytes, send, state,
-    stop, swap_devices, wait_until,
+    Live, OwnSwap, TestGroup, children, disk_directory, kept_swap, memory_mount, proc_bytes,
+    rss_bytes, send, state, stop, swap_devices, wait_until,
 };
 use support::programs::Touch;
 use support::strata::{Finished, Strata};
@@ -447,4 +447,38 @@ fn without_swap_files_go_and_the_rest_stays_and_is_told() {
     let back = woken(&[&pid]);
     assert!(number(&back["asked_bytes"]) > 60 * MIB, "{back}");
     touch.ask(&format!("readrange {ALL}"));
+}
+
+#[test]
+fn waking_takes_no_swap_down_that_a_group_has_no_room_for_until_there_is_room() {
+    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    let _guard = Guard::new();
+    // Swap elsewhere does not help.
+    let other = OwnSwap::zram("512M");
+    let group = TestGroup::new("park-limited");
+    let mut touch = Touch::start(["--size", "256M"]);
+    group.take(touch.pid);
+    touch.ask("writerange 0 65536");
+    let pid = touch.pid.to_string();
+    parked(&["--pid", &pid]);
+    group.limit(Some(16 * MIB));
+    let done = wake(&["--all"]);
+    assert_eq!(done.code(), Some(0), "{}", done.stderr);
+    assert!(done.stderr.contains("stays in use"), "{}", done.stderr);
+    assert!(list().is_empty());
+    assert_ne!(state(touch.pid), 'X', "killed");
+    let device = kept_swap(&run_dir().join("park")).expect("a device");
+    assert!(swap_devices().contains(&device));
+    // As it is tried by the keeper, so by the next who wakes.
+    let again = wake(&["--all"]);
+    assert!(again.stderr.contains("stays in use"), "{}", again.stderr);
+    group.limit(None);
+    wait_until("the keeper to take it down", || {
+        !run_dir().join("park").exists()
+    });
+    assert_eq!(touch.ask("verify 0 65536"), "0", "pages as they were");
+    drop(touch);
+    drop(group);
+    drop(other);
+    assert!(!swap_devices().contains(&device));
 }

@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use support::json::{json_in, number};
 use support::leaks::Guard;
-use support::live::{Live, TestGroup, memory_mount, proc_bytes, swap_devices, wait_until};
+use support::live::{Live, OwnSwap, TestGroup, kept_swap, proc_bytes, swap_devices, wait_until};
 use support::programs::{Touch, program};
 use support::strata::{Finished, Strata};
 
@@ -157,13 +157,7 @@ fn who_is_let_go_is_told_what_is_in_swap_and_gets_it_back_as_far_as_it_fits() {
     assert!(said.contains("in swap (--bring-back"), "{said}");
 
     // Not above a limit that was there before.
-    let is_v1 = memory_mount().expect("a memory controller").1;
-    let limit = match is_v1 {
-        true => "memory.limit_in_bytes",
-        false => "memory.max",
-    };
-    let limit = group.path.join(limit);
-    fs::write(&limit, (64 * MIB).to_string()).expect("a limit");
+    group.limit(Some(64 * MIB));
     let (let_go, said) = manage_for_a_while(&holder, &group, &["--bring-back"]);
     let brought_back = number(&let_go["brought_back_bytes"]);
     assert!(brought_back >= 8 * MIB, "{let_go} {said}");
@@ -171,7 +165,7 @@ fn who_is_let_go_is_told_what_is_in_swap_and_gets_it_back_as_far_as_it_fits() {
     assert!(usage_bytes <= 64 * MIB, "{usage_bytes} {let_go} {said}");
     assert!(in_swap() > 24 * MIB, "{} in swap", in_swap());
 
-    fs::write(&limit, if is_v1 { "-1" } else { "max" }).expect("no limit");
+    group.limit(None);
     let (let_go, said) = manage_for_a_while(&holder, &group, &["--bring-back"]);
     assert!(number(&let_go["brought_back_bytes"]) > 32 * MIB, "{let_go}");
     assert!(in_swap() < MIB, "{} in swap: {said}", in_swap());
@@ -181,4 +175,36 @@ fn who_is_let_go_is_told_what_is_in_swap_and_gets_it_back_as_far_as_it_fits() {
     drop(touch);
     drop(group);
     holder.end();
+}
+
+#[test]
+fn swap_that_a_group_has_no_room_for_stays_after_a_run_until_there_is() {
+    needs!("memory_cgroup", "zram", "page_walk", "process_madvise");
+    let _guard = Guard::new();
+    let run_dir = tempfile::tempdir().expect("directory");
+    // Swap elsewhere does not help.
+    let other = OwnSwap::zram("512M");
+    let group = TestGroup::new("crowded");
+    let mut touch = Touch::start(["--size", "96M"]);
+    group.take(touch.pid);
+    touch.ask("writerange 0 24576");
+    let strata = Strata::new(["run", "--memory", "32M", "--swap", "zram:512M", "--cgroup"])
+        .arg(&group.path)
+        .env("STRATA_RUN_DIR", run_dir.path());
+    let mut live = Live::start(&strata);
+    wait_until("the budget to be kept", || group.usage_bytes() <= 32 * MIB);
+    group.limit(Some(36 * MIB));
+    live.signal(Signal::INT);
+    assert_eq!(live.end().code(), Some(0), "{}", live.stderr());
+    assert!(live.stderr().contains("stays in use"), "{}", live.stderr());
+    let state = run_dir.path().join(live.pid().to_string());
+    let device = kept_swap(&state).expect("a device");
+    assert!(swap_devices().contains(&device));
+    group.limit(None);
+    wait_until("the keeper to end", || !state.exists());
+    assert!(!swap_devices().contains(&device));
+    assert_eq!(touch.ask("verify 0 24576"), "0", "pages that are wrong");
+    drop(touch);
+    drop(group);
+    drop(other);
 }

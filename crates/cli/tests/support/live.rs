@@ -1,7 +1,7 @@
 //! Running `strata` in the background, and cgroups of the tests' own.
 //!
 //! **Owns** [`Live`], a running `strata` whose output is read as it comes, [`TestGroup`], a memory
-//! cgroup that goes when the test ends, and small readings of `/proc`. **Does not own** any
+//! cgroup that goes when the test ends, [`OwnSwap`], and small readings of `/proc`. **Does not own** any
 //! expectation.
 
 use std::fs;
@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
+use strata_linux::swap::{SwapDevice, SwapSpec};
+use strata_linux::undo::Journal;
 
 use super::programs::target_dir;
 use super::strata::{Strata, patience};
@@ -176,6 +178,25 @@ impl Drop for Live {
     }
 }
 
+/// Compressed swap that somebody else than Strata is to have made. Taken down when dropped.
+#[derive(Debug)]
+pub(crate) struct OwnSwap(SwapDevice);
+
+impl OwnSwap {
+    /// Makes it.
+    pub(crate) fn zram(size: &str) -> OwnSwap {
+        let spec: SwapSpec = format!("zram:{size}").parse().expect("swap");
+        OwnSwap(SwapDevice::create(&spec, &Journal::none()).expect("made"))
+    }
+}
+
+impl Drop for OwnSwap {
+    fn drop(&mut self) {
+        let gone = self.0.take_down();
+        assert!(gone.is_ok() || thread::panicking(), "{gone:?}");
+    }
+}
+
 /// Whether a hard limit stands on the group.
 pub(crate) fn is_limited(group: &Path) -> bool {
     let (_, is_v1) = memory_mount().expect("a memory controller");
@@ -282,6 +303,16 @@ pub(crate) fn nr_runnable() -> usize {
     nr_runnable
         .and_then(|of| of.parse().ok())
         .expect("a number of threads")
+}
+
+/// The zram device that the state in a session's directory names.
+pub(crate) fn kept_swap(directory: &Path) -> Option<String> {
+    let text = fs::read(directory.join("state.json")).ok()?;
+    let state: Value = serde_json::from_slice(&text).expect("JSON");
+    let undo = state["undo"].as_array()?.iter();
+    let mut paths = undo.filter_map(|undo| undo["path"].as_str());
+    let device = paths.find(|path| path.starts_with("/dev/zram"))?;
+    Some(device.to_owned())
 }
 
 /// The swap devices in use now.
@@ -398,6 +429,16 @@ impl TestGroup {
             Some(text.lines().next()?.to_owned())
         };
         names.iter().map(|&name| (name, read(name))).collect()
+    }
+
+    /// Limits its memory; `None` lifts the limit.
+    pub(crate) fn limit(&self, bytes: Option<u64>) {
+        let (name, unlimited) = match self.is_v1 {
+            true => ("memory.limit_in_bytes", "-1"),
+            false => ("memory.max", "max"),
+        };
+        let text = bytes.map_or_else(|| unlimited.to_owned(), |bytes| bytes.to_string());
+        fs::write(self.path.join(name), text).expect("a limit");
     }
 
     /// Memory charged to it, bytes.

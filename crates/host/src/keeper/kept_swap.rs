@@ -6,7 +6,9 @@
 //! **Invariants**
 //! - I1: swap is recorded before it is made, so that the next session of the name finds it however this one ended.
 //! - I2: a session keeps one device at most.
+//! - I3: a device that can't be taken down yet is looked at again by a keeper, which ends with it.
 
+use super::process::Keeper;
 use super::recover::recover;
 use super::session::{Session, SessionError};
 use std::io;
@@ -57,6 +59,8 @@ pub(crate) struct KeptSwap {
     pub(crate) device: SwapDevice,
     /// Whether the device was there before.
     pub(crate) is_taken_over: bool,
+    /// How that is not what is asked for, and what to do, for people.
+    pub(crate) unlike: Option<String>,
 }
 
 impl Session {
@@ -95,6 +99,9 @@ impl Session {
                 let asked = spec.clone();
                 return match is_as_asked {
                     true => Ok(KeptSwap {
+                        unlike: device.unlike(spec).map(|how| {
+                            format!("{how}: {ended_by} first has it made as it is asked for")
+                        }),
                         session: self,
                         device,
                         is_taken_over: true,
@@ -116,6 +123,7 @@ impl Session {
                 session: self,
                 device,
                 is_taken_over: false,
+                unlike: None,
             }),
             Err(error) => {
                 self.finish(None);
@@ -127,15 +135,27 @@ impl Session {
     /// Ends, and takes the swap down, which reads back in what is there. Returns its path; `None`: there was none.
     ///
     /// # Errors
-    /// What holds more than fits into memory stays.
+    /// There is no room for what it holds: it stays until there is, unless the next session of this name takes it over.
     pub(crate) fn release(self) -> Result<Option<PathBuf>, KeptSwapError> {
         let path = self.swap().map(|record| record.path);
-        let left = self.finish(None);
+        let mut left: Vec<String> = self.undo_all().iter().map(ToString::to_string).collect();
+        if left.is_empty() {
+            let told = self.finish(None);
+            left.extend(told.iter().map(ToString::to_string));
+        } else {
+            let kept = self.end().and_then(|()| Keeper::spawn(&self));
+            left.push(match kept {
+                Ok(keeper) => {
+                    let pid = keeper.pid();
+                    keeper.leave_alone();
+                    format!("the keeper (pid {pid}) tries again until it can go")
+                }
+                Err(error) => format!("nobody tries again, as no keeper could be started: {error}"),
+            });
+        }
         match left.is_empty() {
             true => Ok(path),
-            false => Err(KeptSwapError::Left(
-                left.iter().map(ToString::to_string).collect(),
-            )),
+            false => Err(KeptSwapError::Left(left)),
         }
     }
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use super::state::State;
 use strata_linux::run_dir::{ProcessMark, run_dir};
+use strata_linux::swap::SwapRecord;
 
 /// What another Strata says of its run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,12 +15,15 @@ pub(crate) struct SessionView {
     pub(crate) program: Option<ProcessMark>,
     /// The groups that the session acts on.
     pub(crate) groups: Vec<PathBuf>,
+    /// The swap that the session has made.
+    pub(crate) swap: Option<SwapRecord>,
 }
 
 /// Looks at the session of that name; `None` where there is none, none yet, or none that may be read.
 pub(crate) fn look_at(id: &str) -> Option<SessionView> {
     let state = State::load(&run_dir().join(id)).ok()??;
     Some(SessionView {
+        swap: state.swap().cloned(),
         program: state.program,
         groups: state.groups.into_iter().map(|group| group.path).collect(),
     })

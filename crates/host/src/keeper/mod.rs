@@ -7,14 +7,15 @@
 //!   journal = session.journal()                 given to BudgetGroup and SwapDevice
 //!   session.set_program(pid)                    or set_group: until when swap and group stay
 //!   ...                                         killed here: the keeper takes over
-//!   group.remove(), swap.take_down()            the orderly end; what they can't do stays recorded
-//!   keeper.finish(session)                      undoes the rest, sends the keeper home
+//!   group.remove()                              the orderly end; what that can't do stays recorded
+//!   keeper.finish(session)                      undoes the rest, takes swap down, sends the keeper home
 //! ```
 //!
 //! The binary passes `keeper ...` on its command line to [`keeper_main`] before anything else.
 //!
 //! **Owns** `/run/strata/<id>/` (state under a lock) and the small process that outlives Strata's
-//! death: limits are undone at once, swap and cgroup when the program has ended.
+//! death: limits are undone at once, swap and cgroup when the program has ended or was let go. Swap that can't be taken down
+//! yet, as there is no room for what it holds, is looked at again until it can.
 //! **Does not own** how a limit or a device is made.
 //!
 //! **Invariants**

@@ -6,10 +6,9 @@
 //!      |                      Strata has not beaten for a second                   -> limits undone; it sets them again
 //!      | end of file: Strata died
 //!      v
-//!   limits undone --program ended--> swap and group undone --nothing left--> directory removed, gone
-//!                                        | something left (swap does not fit): again, each second
-//!                                        v  for a minute
-//!                                     gone; the next start tries again
+//!   limits undone --program ended, or let go in good order--> swap and group undone --nothing left--> directory removed, gone
+//!                                        ^                        | something left: swap that has no room in memory
+//!                                        '------ again, later ----'
 //! ```
 //!
 //! **Owns** starting it, sending it home, and its life. **Does not own** the undoing itself.
@@ -37,7 +36,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getppid, kill_process,
 
 use super::session::{Session, hold};
 use super::state::{State, remove_directory};
-use super::undo::{Due, UndoError, carry_out, is_program_running, put_values_back};
+use super::undo::{Due, UndoError, carry_out, is_waiting, put_values_back};
 use strata_linux::process::read_stat;
 use strata_linux::sys::detach::detach;
 use strata_linux::sys::heartbeat::Heartbeat;
@@ -70,14 +69,13 @@ const DISMISS_WAIT: Duration = Duration::from_secs(3);
 const DISMISS_POLL: Duration = Duration::from_millis(2);
 /// How long the kernel may take to end a killed keeper.
 const KILL_WAIT: Duration = Duration::from_secs(1);
-const PROGRAM_POLL: Duration = Duration::from_millis(100);
-/// First pause before what can't be undone (most of all swap whose pages fit nowhere) is tried again; each pause is
-/// twice as long as the one before.
-const LEFTOVER_PAUSE_MIN: Duration = Duration::from_secs(1);
-/// Longest pause between tries to undo what can't be undone.
-const LEFTOVER_PAUSE_MAX: Duration = Duration::from_secs(60);
-/// How long what can't be undone is tried; then it is left to the next start of Strata.
-const LEFTOVER_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
+/// Shortest and longest pause between two looks at whether the rest can be undone; between them it is an eighth of the time that
+/// is waited for already, so that whoever waits long is looked at rarely.
+const REST_PAUSE_MIN: Duration = Duration::from_millis(100);
+const REST_PAUSE_MAX: Duration = Duration::from_secs(30);
+const REST_PAUSE_PART: u32 = 8;
+/// How long the rest is tried; then it is left to the next start of Strata.
+const REST_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// Our side of the keeper. Dropped without [`Keeper::dismiss`], it is the sign that Strata died.
 #[derive(Debug)]
@@ -113,6 +111,14 @@ impl Keeper {
         };
         session.set_keeper(keeper.pid())?;
         Ok(keeper)
+    }
+
+    /// Leaves it alone with what is left of a session that has ended: it takes over.
+    pub(super) fn leave_alone(self) {
+        let Keeper { mut child, pipe } = self;
+        drop(pipe);
+        // A process that goes on has its end taken note of.
+        thread::spawn(move || child.wait());
     }
 
     /// Process id of the keeper.
@@ -196,6 +202,12 @@ impl Session {
     pub fn finish(self, keeper: Option<Keeper>) -> Vec<UndoError> {
         let mut errors = self.undo_all();
         if !errors.is_empty() {
+            if let Err(source) = self.end() {
+                errors.push(UndoError::State {
+                    path: self.directory().to_owned(),
+                    source,
+                });
+            }
             // Dropping the keeper's pipe without a word is the sign to take over.
             return errors;
         }
@@ -369,11 +381,11 @@ fn take_over(directory: &Path) -> Result<(), String> {
         .collect();
     carry_out(&mut state, directory, Due::AtOnce);
     drop(held);
-    while is_program_running(&state) {
-        thread::sleep(PROGRAM_POLL);
+    let mut waiting_since = Instant::now();
+    while is_waiting(&state) {
+        thread::sleep(rest_pause(waiting_since.elapsed()));
     }
-    let started = Instant::now();
-    let mut pause = LEFTOVER_PAUSE_MIN;
+    waiting_since = Instant::now();
     loop {
         let errors = carry_out(&mut state, directory, Due::AfterTheProgram);
         if errors.is_empty() {
@@ -381,11 +393,14 @@ fn take_over(directory: &Path) -> Result<(), String> {
         }
         let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
         let why = lines.join("\n");
-        if started.elapsed() > LEFTOVER_TIME_MAX {
+        if waiting_since.elapsed() > REST_TIME_MAX {
             return Err(why);
         }
         note(directory, &why);
-        thread::sleep(pause);
-        pause = (pause * 2).min(LEFTOVER_PAUSE_MAX);
+        thread::sleep(rest_pause(waiting_since.elapsed()));
     }
+}
+
+fn rest_pause(waited: Duration) -> Duration {
+    (waited / REST_PAUSE_PART).clamp(REST_PAUSE_MIN, REST_PAUSE_MAX)
 }

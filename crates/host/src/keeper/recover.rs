@@ -5,10 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::state::{State, claim_directory, remove_directory};
-use super::undo::{Due, carry_out, is_program_running};
+use super::undo::{Due, carry_out, is_waiting};
 use strata_linux::run_dir::trust::{self, Missing};
 use strata_linux::run_dir::{boot_id, is_common, run_dir};
-use strata_linux::undo::Undo;
 
 /// What was found of a session that nobody holds any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,8 +79,9 @@ pub fn recover_in(run_dir: &Path) -> io::Result<Vec<Recovered>> {
 fn is_kept(directory: &Path) -> bool {
     let state = State::load(directory).ok().flatten();
     state.is_some_and(|state| {
-        let has_swap = state.undo.iter().any(|undo| matches!(undo, Undo::Swap(_)));
-        state.keeps_swap && has_swap && boot_id().is_ok_and(|now| now == state.boot_id)
+        state.keeps_swap
+            && state.swap().is_some()
+            && boot_id().is_ok_and(|now| now == state.boot_id)
     })
 }
 
@@ -103,7 +103,7 @@ fn recover_one(directory: &Path) -> Outcome {
             Ok(_) => Due::AfterReboot,
             Err(error) => return left(&error),
         };
-        let is_running = due == Due::AfterTheProgram && is_program_running(state);
+        let is_running = due == Due::AfterTheProgram && is_waiting(state);
         let due = if is_running { Due::AtOnce } else { due };
         let errors = carry_out(state, directory, due);
         if !errors.is_empty() {

@@ -28,6 +28,12 @@ use strata_linux::undo::{Journal, JournalSink, Undo};
 const DYING_WAIT: Duration = Duration::from_secs(2);
 const DYING_POLL: Duration = Duration::from_millis(20);
 
+/// Who owns what is left to the next session of its name.
+const NOBODY: ProcessMark = ProcessMark {
+    pid: 0,
+    start_ticks: 0,
+};
+
 /// Why there is no session, and so nothing may be changed.
 #[derive(Debug, thiserror::Error)]
 #[error("no state directory {}: {source}; {}", path.display(), remedy(source))]
@@ -173,20 +179,20 @@ impl Session {
     /// # Errors
     /// That can't be written down; then it is this session's until the process ends.
     pub fn leave(self) -> io::Result<()> {
-        let nobody = ProcessMark {
-            pid: 0,
-            start_ticks: 0,
-        };
-        self.inner.change(|state| state.owner = nobody)
+        self.inner.change(|state| state.owner = NOBODY)
+    }
+
+    /// Says that the session has ended in good order: nobody is waited for with what is left of it, which is nobody's, so that
+    /// the next session of its name takes that over.
+    pub(super) fn end(&self) -> io::Result<()> {
+        self.inner.change(|state| {
+            (state.owner, state.is_over) = (NOBODY, true);
+        })
     }
 
     /// The swap that is recorded: what a dead session of this name has left, or what was made since.
     pub fn swap(&self) -> Option<SwapRecord> {
-        let state = self.inner.state();
-        state.undo.iter().find_map(|undo| match undo {
-            Undo::Swap(record) => Some(record.clone()),
-            _ => None,
-        })
+        self.inner.state().swap().cloned()
     }
 
     /// Puts all values back at once (limits, OOM killer); swap and group stay. The steps stay recorded: a thread that is in the
@@ -255,7 +261,7 @@ fn take_over(run_dir: &Path, id: &str, taken: io::Error) -> io::Result<(PathBuf,
     }
     let own = first_state_of(std::process::id())?;
     (state.boot_id, state.owner) = (own.boot_id, own.owner);
-    (state.keeper, state.program) = (None, None);
+    (state.keeper, state.program, state.is_over) = (None, None, false);
     state.save(&directory)?;
     // Where clients asked the dead one.
     match fs::remove_file(directory.join(SOCKET_NAME)) {

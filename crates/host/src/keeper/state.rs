@@ -22,6 +22,7 @@ use strata_linux::cgroup::GroupMark;
 use strata_linux::run_dir::ProcessMark;
 use strata_linux::run_dir::lock_in;
 use strata_linux::run_dir::trust::{self, Missing};
+use strata_linux::swap::SwapRecord;
 use strata_linux::undo::Undo;
 
 /// Raised when an older Strata could misread the file.
@@ -44,6 +45,9 @@ pub(super) struct State {
     pub(super) program: Option<ProcessMark>,
     /// An attached group whose processes are the program.
     pub(super) group: Option<PathBuf>,
+    /// Whether the session has ended in good order: nobody is waited for with what it could not undo.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_over: bool,
     /// Whether swap stays when its Strata has ended, until the next one of the session's name takes it over or down.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) keeps_swap: bool,
@@ -61,6 +65,7 @@ impl State {
             groups: Vec::new(),
             program: None,
             group: None,
+            is_over: false,
             keeps_swap: false,
             undo: Vec::new(),
         }
@@ -94,6 +99,14 @@ impl State {
     pub(super) fn has_values_to_restore(&self) -> bool {
         let is_value = |undo: &Undo| matches!(undo, Undo::RestoreFile { .. });
         self.undo.iter().any(is_value)
+    }
+
+    /// The swap that is recorded.
+    pub(super) fn swap(&self) -> Option<&SwapRecord> {
+        self.undo.iter().find_map(|undo| match undo {
+            Undo::Swap(record) => Some(record),
+            _ => None,
+        })
     }
 
     /// The group that a path lies in, if it is one of those acted on.

@@ -132,6 +132,11 @@ fn carry_out_one(state: &State, undo: &Undo, directory: &Path) -> Result<(), Und
     Ok(())
 }
 
+/// Whether what is left waits for the program's end: the session did not end in good order, which lets the program go.
+pub(super) fn is_waiting(state: &State) -> bool {
+    !state.is_over && is_program_running(state)
+}
+
 /// Whether the program under the budget still runs: the process, or anybody in its group.
 pub(super) fn is_program_running(state: &State) -> bool {
     if state.program.is_some_and(|program| program.is_running()) {

@@ -10,16 +10,15 @@
 //! **Owns** the guard's session and its swap. **Does not own** how they work (`keeper`).
 //!
 //! **Invariants**
-//! - I1: swap is all that a guard leaves, and it stays until somebody asks for its end: no keeper is needed. Groups that a
+//! - I1: swap is all that a guard leaves, and it stays until somebody asks for its end: no keeper is needed before. Groups that a
 //!   guard had stopped when it was killed go on when the next one begins, or `strata guard --release`.
 
-use super::status::{NAME, Status};
+use super::status::{NAME, Status, SwapStatus};
 use super::writer::{ToWrite, Writer};
-use crate::keeper::{KeptSwap, KeptSwapError, Session};
+use crate::keeper::{self, KeptSwap, KeptSwapError, Session};
 use std::path::PathBuf;
 use std::time::Duration;
 use strata_linux::swap::SwapSpec;
-use strata_linux::units::Bytes;
 
 /// Why a guard can't begin, or its swap not be released.
 #[derive(Debug, thiserror::Error)]
@@ -55,7 +54,21 @@ impl House {
 
     /// The swap that the guard before has left, if this one has taken it over, for people.
     pub fn taken_over(&self) -> Option<String> {
-        self.kept.is_taken_over.then(|| self.told()).flatten()
+        let mut told = self.kept.is_taken_over.then(|| self.told()).flatten()?;
+        if let Some(unlike) = &self.kept.unlike {
+            told += &format!("; {unlike}");
+        }
+        Some(told)
+    }
+
+    /// The swap that this guard keeps, if it has any of its own.
+    pub fn swap(&self) -> Option<SwapStatus> {
+        SwapStatus::of(self.kept.device.path()?)
+    }
+
+    /// The swap that a guard has left in use which has ended.
+    pub fn left() -> Option<SwapStatus> {
+        SwapStatus::of(&keeper::look_at(NAME)?.swap?.path)
     }
 
     /// What writes down what has to be undone, without that anybody waits.
@@ -102,14 +115,11 @@ impl House {
     }
 
     fn told(&self) -> Option<String> {
-        let swap = &self.kept.device;
-        let path = swap.path()?;
-        let used_bytes = swap.used_bytes().unwrap_or(0);
-        Some(format!(
-            "{}, which holds {}",
-            path.display(),
-            Bytes(used_bytes)
-        ))
+        let path = self.kept.device.path()?.display();
+        Some(
+            self.swap()
+                .map_or_else(|| path.to_string(), |swap| swap.to_string()),
+        )
     }
 }
 

@@ -51,7 +51,7 @@ pub use by_amount::Hand;
 pub use house::{House, HouseError};
 pub use promised::Promised;
 pub use rules::{CacheFirst, FileBudget, PatternError, Rule, Rules, TierRules, Whom};
-pub use status::{GroupStatus, Status, TierStatus, WhyNotMore, demand_demotion};
+pub use status::{GroupStatus, Status, SwapStatus, TierStatus, WhyNotMore, demand_demotion};
 pub use strata_control::last_resort::WhenShort;
 pub use strata_control::promise::Standing;
 pub use writes::SwapWriteBound;

@@ -7,14 +7,16 @@
 use crate::keeper;
 use crate::observe::ledger::NodeStatus;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use strata_control::promise::Standing;
 use strata_linux::actuator::Unmoved;
 use strata_linux::run_dir::run_dir;
 use strata_linux::swap;
+use strata_linux::units::Bytes;
 
 /// The name of a guard's session: two can't have it.
 pub(super) const NAME: &str = "guard";
@@ -190,6 +192,37 @@ pub struct TierStatus {
     pub streak_min: u8,
 }
 
+/// Swap of a guard's own.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct SwapStatus {
+    /// The device or file.
+    pub path: PathBuf,
+    /// Its size.
+    pub size_bytes: u64,
+    /// What it holds, of all programs: also what went before this guard began, which counts nowhere else.
+    pub used_bytes: u64,
+}
+
+impl SwapStatus {
+    /// `None`: it is not in use, or that is not known.
+    pub(super) fn of(path: &Path) -> Option<SwapStatus> {
+        let areas = swap::swap_areas().ok()?;
+        let area = areas.into_iter().find(|area| area.path == path)?;
+        Some(SwapStatus {
+            path: area.path,
+            size_bytes: area.size_bytes,
+            used_bytes: area.used_bytes,
+        })
+    }
+}
+
+impl fmt::Display for SwapStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (path, used) = (self.path.display(), Bytes(self.used_bytes));
+        write!(f, "{path}, which holds {used}")
+    }
+}
+
 /// A guard as it stands.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Status {
@@ -220,6 +253,9 @@ pub struct Status {
     pub price_bytes: u64,
     /// What was given back net: without that price.
     pub given_back_bytes: u64,
+    /// The guard's own swap, if it has any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub swap: Option<SwapStatus>,
     /// Memory nodes, where rules say something of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<NodeStatus>,
@@ -293,6 +329,7 @@ impl Status {
             amount_ns_per_page: None,
             price_bytes,
             given_back_bytes: away_bytes.saturating_sub(price_bytes),
+            swap: None,
             nodes: Vec::new(),
             tiers: None,
             groups,

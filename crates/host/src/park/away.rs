@@ -141,7 +141,7 @@ pub fn park(config: &ParkConfig) -> Result<Parked, ParkError> {
         return Ok(target.would(config, id, name, before));
     }
     let _lock = note::lock(&id)?;
-    house::prepare(&config.swap)?;
+    let mut notes: Vec<String> = house::prepare(&config.swap)?.into_iter().collect();
     let mut halt = config.is_freezing.then(Halt::prepare).transpose()?;
     if let Some(halt) = &mut halt {
         target.stop(halt)?;
@@ -160,7 +160,7 @@ pub fn park(config: &ParkConfig) -> Result<Parked, ParkError> {
     }
     note.save()?;
     let asked = target.keep(config, &held);
-    let mut notes: Vec<String> = target.left_out.iter().map(LeftOut::to_string).collect();
+    notes.extend(target.left_out.iter().map(LeftOut::to_string));
     let begun = target.observer.elapsed();
     notes.extend(target.take(&held, &asked));
     if config.keep == Keep::Nothing {

@@ -12,13 +12,19 @@ const NAME: &str = "park";
 /// How long another `park` or `wake` is waited for that has it: taking swap down takes seconds.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// Has swap as it is asked for: made now, or by a `park` before. It stays when this process has ended.
-pub(super) fn prepare(spec: &SwapSpec) -> Result<(), KeptSwapError> {
+/// Has swap as it is asked for: made now, or by a `park` before. It stays when this process has ended. Returns what of an earlier
+/// one is not as asked, for people.
+pub(super) fn prepare(spec: &SwapSpec) -> Result<Option<String>, KeptSwapError> {
     if *spec == SwapSpec::Existing {
-        return Ok(());
+        return Ok(None);
     }
     let kept = Session::open(NAME, WAIT_MAX)?.keep(spec, "strata wake --all")?;
-    kept.session.leave().map_err(KeptSwapError::State)
+    let told =
+        kept.device.path().zip(kept.unlike).map(|(path, unlike)| {
+            format!("the swap {} from before is used: {unlike}", path.display())
+        });
+    kept.session.leave().map_err(KeptSwapError::State)?;
+    Ok(told)
 }
 
 /// Takes the swap down that was made for what was parked. Returns its path; `None`: there was none.

@@ -451,11 +451,7 @@ impl Arena {
                 tracing::debug!("{error}");
             }
         }
-        if let Some(mut swap) = self.swap.take()
-            && let Err(error) = swap.take_down()
-        {
-            tracing::debug!("{error}");
-        }
+        self.swap = None;
         if let Some((session, keeper)) = self.session.take() {
             let (left, report) = keeper.finish(session);
             self.keeper_report = Some(report);

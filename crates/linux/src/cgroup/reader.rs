@@ -53,23 +53,32 @@ impl GroupReader {
     /// Every group that has processes in itself, parents before children, sorted by name.
     ///
     /// # Errors
-    /// [`CgroupError::NoMemoryController`] where none is mounted. A group that goes meanwhile is left out.
+    /// As [`GroupReader::every`].
     pub fn all() -> Result<Vec<GroupReader>, CgroupError> {
+        let is_occupied = |group: &GroupReader| {
+            read_text(&group.path.join("cgroup.procs")).is_ok_and(|text| !text.trim().is_empty())
+        };
+        let mut groups = GroupReader::every()?;
+        groups.retain(is_occupied);
+        Ok(groups)
+    }
+
+    /// Every group, parents before children, sorted by name.
+    ///
+    /// # Errors
+    /// [`CgroupError::NoMemoryController`] where none is mounted. A group that goes meanwhile is left out.
+    pub fn every() -> Result<Vec<GroupReader>, CgroupError> {
         let mount = Mount::find()?;
         let mut found = Vec::new();
         let mut to_visit = vec![mount.point.clone()];
         while let Some(directory) = to_visit.pop() {
-            let occupied = read_text(&directory.join("cgroup.procs"))
-                .is_ok_and(|text| !text.trim().is_empty());
             let entries = fs::read_dir(&directory).into_iter().flatten().flatten();
             to_visit.extend(
                 entries
                     .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
                     .map(|entry| entry.path()),
             );
-            if occupied {
-                found.push(GroupReader::at(&mount, directory));
-            }
+            found.push(GroupReader::at(&mount, directory));
         }
         found.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         Ok(found)

@@ -13,8 +13,7 @@
 //! **Owns** making devices and taking them down, and what swapped-out memory takes (`cost`). **Does not own** devices that were there before.
 //!
 //! **Invariants**
-//! - W1: a device is taken down only if what it holds fits into available memory less
-//!   [`SWAPOFF_MARGIN_BYTES`], and what a group has in swap below its limit: else the kernel kills in the group.
+//! - W1: a device is taken down only if there is room for what it holds (`room`): in memory, and below the limit of each group.
 //! - W2: a device or file is touched only if it carries the UUID we gave it, or is still blank; a file that a reboot has left
 //!   ([`remove_stale`]) only if it carries the label of a Strata's.
 //! - W3: two Stratas never take the same zram device.
@@ -24,8 +23,10 @@ mod file;
 mod header;
 mod read_latency;
 mod record;
+mod room;
 mod spec;
 pub(crate) mod status;
+mod watch;
 mod zram;
 
 use std::io;
@@ -43,19 +44,19 @@ pub use status::{
     SwapArea, available_memory_bytes, free_swap_bytes, is_on_disk, is_swap_below,
     known_free_swap_bytes, swap_areas, total_swap_bytes,
 };
+pub use watch::SwapWatch;
 pub use zram::ZramStats;
 
-use crate::cgroup::GroupReader;
+use crate::addr::PAGE_BYTES;
+use crate::cgroup::CgroupError;
 use crate::sys::swap as sys;
 use crate::undo::{Journal, Undo};
 use crate::units::Bytes;
 
 /// What must stay available after a device's pages were read back.
 pub const SWAPOFF_MARGIN_BYTES: u64 = 128 << 20;
-/// A signal interrupts `swapoff`, and so does a group at its limit whose pages are in the device; it goes on where it was.
+/// A signal interrupts `swapoff`, which goes on where it was.
 const SWAPOFF_TRIES: u32 = 8;
-/// A group at its limit may have room after so long.
-const NO_ROOM_PAUSE: Duration = Duration::from_millis(100);
 
 /// Why a swap device can't be made, read or taken down.
 #[derive(Debug, thiserror::Error)]
@@ -105,9 +106,8 @@ pub enum SwapError {
     },
     /// Taking it down would need more memory than there is.
     #[error(
-        "swap {} is left as it is: it holds {}, and only {} of memory is available; \
-         `swapoff {}` when there is more",
-        path.display(), Bytes(*used_bytes), Bytes(*available_bytes), path.display()
+        "swap {} stays in use: it holds {}, and only {} of memory is available; it can be taken down when there is more",
+        path.display(), Bytes(*used_bytes), Bytes(*available_bytes)
     )]
     WontFit {
         /// The device.
@@ -119,19 +119,27 @@ pub enum SwapError {
     },
     /// Taking it down would bring a group above its limit, and the kernel would kill there.
     #[error(
-        "swap {} is left as it is: {} has {} in swap and room for {} below its limit; \
-         `swapoff {}` when there is more",
-        path.display(), group.display(), Bytes(*swapped_bytes), Bytes(*room_bytes), path.display()
+        "swap {} stays in use: up to {} of {} come back when it is taken down, and below its limit there is room for {}; \
+         raise that limit, or end what runs there",
+        path.display(), Bytes(*swapped_bytes), group.display(), Bytes(*room_bytes)
     )]
     GroupWontFit {
         /// The device.
         path: PathBuf,
         /// The group.
         group: PathBuf,
-        /// What it has in swap, on any device.
+        /// What may come back of it.
         swapped_bytes: u64,
         /// What it may still have in memory.
         room_bytes: u64,
+    },
+    /// Whether a group has room is not known.
+    #[error("swap {} stays in use, as the limits of groups are not known: {source}", path.display())]
+    Groups {
+        /// The device.
+        path: PathBuf,
+        /// The reason.
+        source: CgroupError,
     },
     /// The journal could not be written, so nothing was made.
     #[error("the swap device could not be recorded, so it was not made: {0}")]
@@ -256,6 +264,31 @@ impl SwapDevice {
         }
     }
 
+    /// How it differs from what is asked for, for people; `None`: it does not, or that can't be told.
+    pub fn unlike(&self, spec: &SwapSpec) -> Option<String> {
+        let record = self.record.as_ref()?;
+        let (size_bytes, algorithm) = match spec {
+            SwapSpec::Existing => return None,
+            SwapSpec::Zram {
+                size_bytes,
+                algorithm,
+            } => (size_bytes, algorithm.as_deref()),
+            SwapSpec::File { size_bytes, .. } => (size_bytes, None),
+        };
+        let area = status::area_at(&record.path).ok()??;
+        // The page of the header is not counted.
+        let has_bytes = area.size_bytes + PAGE_BYTES;
+        if has_bytes != size_bytes - size_bytes % PAGE_BYTES {
+            let (has, asked) = (Bytes(has_bytes), Bytes(*size_bytes));
+            return Some(format!("its size is {has}, and {asked} is asked for"));
+        }
+        let Backing::Zram { index, .. } = record.backing else {
+            return None;
+        };
+        let (has, asked) = (zram::algorithm(index)?, algorithm?);
+        (has != asked).then(|| format!("it compresses with {has}, and {asked} is asked for"))
+    }
+
     /// Takes it down: `swapoff`, then the device is reset and removed, or the file deleted.
     /// Does nothing for `existing`. May be called again after a failure.
     ///
@@ -327,84 +360,28 @@ pub fn take_down(record: &SwapRecord) -> Result<(), SwapError> {
     }
 }
 
-/// Stops swapping to the path if it is in use and what it holds fits.
+/// Stops swapping to the path if it is in use and there is room for what it holds.
 fn swap_off(path: &Path) -> Result<(), SwapError> {
     let failed = |source| SwapError::io("swapoff", path)(source);
-    let Some(area) = status::area_at(path).map_err(failed)? else {
-        return Ok(());
-    };
-    let mut why = failed(io::ErrorKind::Interrupted.into());
     for _ in 0..SWAPOFF_TRIES {
-        let available_bytes = available_memory_bytes().map_err(failed)?;
-        if !fits(area.used_bytes, available_bytes) {
-            return Err(SwapError::WontFit {
-                path: path.to_owned(),
-                used_bytes: area.used_bytes,
-                available_bytes,
-            });
-        }
-        if let Some(crowded) = crowded_group(path, area.used_bytes) {
-            why = crowded;
-            thread::sleep(NO_ROOM_PAUSE);
-            continue;
-        }
+        let Some(area) = status::area_at(path).map_err(failed)? else {
+            return Ok(());
+        };
+        room::check(path, area.used_bytes)?;
         match sys::swapoff(path) {
             Ok(()) => return Ok(()),
             Err(source) if source.kind() == io::ErrorKind::Interrupted => {
                 thread::sleep(Duration::from_millis(1));
             }
-            Err(source) if source.kind() == io::ErrorKind::OutOfMemory => {
-                why = failed(source);
-                thread::sleep(NO_ROOM_PAUSE);
-            }
             Err(source) => return Err(failed(source)),
         }
     }
-    Err(why)
-}
-
-/// A group that has more in swap than it may have in memory. What other swap has room for goes there, and no group is told.
-fn crowded_group(path: &Path, used_bytes: u64) -> Option<SwapError> {
-    let others = swap_areas().ok()?.into_iter();
-    let others = others.filter(|area| area.path != path);
-    let elsewhere_bytes: u64 = others.map(|area| area.size_bytes - area.used_bytes).sum();
-    if used_bytes <= elsewhere_bytes {
-        return None;
-    }
-    let groups = GroupReader::all().ok()?;
-    groups.into_iter().find_map(|group| {
-        let limit_bytes = group.limit_bytes()?;
-        let stats = group.stats().ok()?;
-        // The kernel drops page cache of a group before it kills there.
-        let kept_bytes = group
-            .usage_bytes()?
-            .saturating_sub(stats.lru_file_bytes.unwrap_or(0));
-        let room_bytes = limit_bytes.saturating_sub(kept_bytes);
-        let swapped_bytes = stats.swapped_out_bytes()?.min(used_bytes);
-        (swapped_bytes > room_bytes).then(|| SwapError::GroupWontFit {
-            path: path.to_owned(),
-            group: group.path().to_owned(),
-            swapped_bytes,
-            room_bytes,
-        })
-    })
-}
-
-fn fits(used_bytes: u64, available_bytes: u64) -> bool {
-    used_bytes == 0 || used_bytes.saturating_add(SWAPOFF_MARGIN_BYTES) <= available_bytes
+    Err(failed(io::ErrorKind::Interrupted.into()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_swapped_out_must_fit_with_a_margin() {
-        assert!(fits(0, 0), "an empty device can always go");
-        assert!(fits(1, SWAPOFF_MARGIN_BYTES + 1));
-        assert!(!fits(2, SWAPOFF_MARGIN_BYTES + 1));
-        assert!(!fits(u64::MAX, u64::MAX - 1));
-    }
 
     #[test]
     fn a_record_of_a_file_that_is_not_ours_touches_nothing() {

@@ -189,6 +189,13 @@ fn set_algorithm(index: u32, algorithm: &str) -> Result<(), SwapError> {
     })
 }
 
+/// The algorithm that a device compresses with: "[lzo-rle] lzo lz4" has it in brackets.
+pub(super) fn algorithm(index: u32) -> Option<String> {
+    let text = fs::read_to_string(attribute(index, "comp_algorithm")).ok()?;
+    let (_, rest) = text.split_once('[')?;
+    Some(rest.split_once(']')?.0.to_owned())
+}
+
 fn set(index: u32, name: &str, value: u64) -> Result<(), SwapError> {
     let path = attribute(index, name);
     fs::write(&path, value.to_string()).map_err(SwapError::io("writing", &path))

@@ -62,6 +62,13 @@ pub(super) fn table(status: &Status, columns: Option<usize>) -> String {
             ),
         ),
     };
+    if let Some(swap) = &status.swap {
+        let (path, used) = (swap.path.display(), Bytes(swap.used_bytes));
+        text.push_str(&format!(
+            "its swap {path} holds {used} of {}, of all programs, also what went before this guard began\n",
+            Bytes(swap.size_bytes)
+        ));
+    }
     if watched < min_age {
         text.push_str(&format!(
             "watched for {watched:?} so far: nothing can be known to be idle for {min_age:?}\n"

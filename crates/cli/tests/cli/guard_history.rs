@@ -4,6 +4,7 @@ use crate::support;
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::json;
@@ -111,4 +112,29 @@ fn what_is_no_history_and_times_that_make_no_sense_are_refused_with_the_reason()
         let said = refused(&["guard", "history", option, value]);
         assert!(said.contains(why), "{option} {value}: {said}");
     }
+}
+
+#[test]
+fn a_disk_without_room_is_called_full() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("history.db");
+    keep(&path);
+    let disk = folder.path().join("disk");
+    fs::create_dir(&disk).expect("made");
+    // A file system of its own, which goes with the last process that sees it.
+    const FULL: &str = r#"mount -t tmpfs -o size=256k none "$1" && cp "$2" "$1/h.db" && echo mounted || exit 0
+        head -c 1M /dev/zero >"$1/fill" 2>/dev/null
+        exec "$3" guard history --history "$1/h.db""#;
+    let done = Command::new("unshare")
+        .args(["-rm", "sh", "-c", FULL, "sh"])
+        .args([&disk, &path])
+        .arg(env!("CARGO_BIN_EXE_strata"))
+        .output();
+    let done = match done {
+        Ok(done) if done.stdout.starts_with(b"mounted") => done,
+        other => crate::skip!("nothing can be mounted: {other:?}"),
+    };
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(said.contains("is full"), "{said}");
+    assert_eq!(done.status.code(), Some(1));
 }

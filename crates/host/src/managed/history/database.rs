@@ -18,6 +18,8 @@ pub const HISTORY_PATH: &str = "/var/lib/strata/history.db";
 
 /// Another process that writes is waited for so long.
 pub(super) const BUSY_WAIT: Duration = Duration::from_secs(5);
+/// Less room than this is none: the index of what is to be merged takes as much as a half of it at once.
+const FREE_BYTES_MIN: u64 = 64 << 10;
 /// Says in the head of the file whose it is: "STRA".
 const APPLICATION: i64 = 0x5354_5241;
 /// Of the schema.
@@ -80,7 +82,7 @@ pub enum HistoryError {
     Damaged(PathBuf),
     /// There is no more room.
     #[error(
-        "the history {0} can't grow: its disk or its share of it is full; it goes on as soon as there is room"
+        "the history {0} can't be used: its disk or its share of it is full; it goes on as soon as there is room"
     )]
     Full(PathBuf),
     /// Somebody reads for so long that what is new can't be merged.
@@ -104,9 +106,17 @@ impl HistoryError {
                 HistoryError::Damaged(path)
             }
             Some(ErrorCode::DiskFull) => HistoryError::Full(path),
+            // Where the index of what is to be merged can't grow SQLite does not say why.
+            Some(ErrorCode::SystemIoFailure) if is_disk_full(&path) => HistoryError::Full(path),
             _ => HistoryError::Sqlite { path, source },
         }
     }
+}
+
+fn is_disk_full(path: &Path) -> bool {
+    let folder = path.parent().unwrap_or(path);
+    let disk = rustix::fs::statvfs(folder);
+    disk.is_ok_and(|disk| disk.f_bavail * disk.f_frsize < FREE_BYTES_MIN)
 }
 
 /// Opens the file to write; one that is not there is made, and so is its directory.

@@ -8,6 +8,7 @@
 //!   picker, then candidates   -> [`Candidates`]   the oldest pages of groups, as runs of addresses
 //!   taken, asked                            what of them went; or who reclaims by amount, so that what went is told next
 //!   next walk, refaults       -> [`Refault`]      what of that came back, and how long it was away
+//!   brought_back                            but for what nobody asked for: swap was taken down
 //! ```
 //!
 //! Generations are walks, and walks have times, so ages compare across programs and groups. What is shown as idle is
@@ -117,6 +118,8 @@ pub struct Ledger {
     spaces: BTreeMap<SpaceNo, Space>,
     /// What the last walk found again: pages by group, kind and the number of the walk before they were taken.
     returned: BTreeMap<(GroupId, Kind, u16), u64>,
+    /// Part of that which it did not find accessed.
+    returned_unused: BTreeMap<(GroupId, Kind, u16), u64>,
     /// Groups that were reclaimed from by amount since the last walk began.
     asked: BTreeSet<GroupId>,
     /// What the last walk found gone of these: pages by group, kind and the number of the walk that last found them
@@ -136,6 +139,7 @@ impl Ledger {
     /// walk before found again is forgotten.
     pub fn start_walk(&mut self, at: Duration) {
         self.returned.clear();
+        self.returned_unused.clear();
         self.went.clear();
         self.used.clear();
         self.nr_walks += 1;
@@ -204,6 +208,7 @@ impl Ledger {
             group: space.group,
             nr_taken: &mut space.nr_taken,
             returned: &mut self.returned,
+            returned_unused: &mut self.returned_unused,
             went: &mut self.went,
             used: &mut self.used,
         };
@@ -271,6 +276,7 @@ impl Ledger {
             group: space.group,
             nr_taken: &mut space.nr_taken,
             returned: &mut self.returned,
+            returned_unused: &mut self.returned_unused,
             went: &mut self.went,
             used: &mut self.used,
         };
@@ -334,6 +340,17 @@ impl Ledger {
         {
             table.may_go_again();
         }
+    }
+
+    /// Swap was taken down before the last walk or during it, and what was there was brought back: what is in memory again and
+    /// was not accessed came back by nobody's use, and is no refault.
+    pub fn brought_back(&mut self) {
+        for (key, nr_pages) in std::mem::take(&mut self.returned_unused) {
+            if let Some(returned) = self.returned.get_mut(&key) {
+                *returned -= nr_pages;
+            }
+        }
+        self.returned.retain(|_, nr_pages| *nr_pages > 0);
     }
 
     /// What the last walk found in memory again that was taken.
@@ -465,6 +482,7 @@ struct Books<'a> {
     group: GroupId,
     nr_taken: &'a mut NrPages,
     returned: &'a mut BTreeMap<(GroupId, Kind, u16), u64>,
+    returned_unused: &'a mut BTreeMap<(GroupId, Kind, u16), u64>,
     went: &'a mut BTreeMap<(GroupId, Kind, u16), u64>,
     used: &'a mut BTreeMap<(GroupId, Kind, u16), u64>,
 }
@@ -472,9 +490,12 @@ struct Books<'a> {
 impl Books<'_> {
     fn note(&mut self, change: Change) {
         match change {
-            Change::Back(taken_as, back_as, number) => {
+            Change::Back(taken_as, back_as, number, is_used) => {
                 let key = (self.group, back_as, number);
                 *self.returned.entry(key).or_default() += 1;
+                if !is_used {
+                    *self.returned_unused.entry(key).or_default() += 1;
+                }
                 *self.nr_taken.of_mut(taken_as) -= 1;
             }
             Change::Freed(kind) => *self.nr_taken.of_mut(kind) -= 1,

@@ -26,6 +26,7 @@ mod guard_halt;
 mod guard_limit;
 mod guard_park;
 mod guard_pods;
+mod guard_swap;
 mod held;
 mod hung;
 mod idle;

@@ -74,6 +74,7 @@ use strata_control::guard;
 use strata_linux::access::{self, AccessChoice, AccessError};
 use strata_linux::addr::PAGE_BYTES;
 use strata_linux::nodes::Nodes;
+use strata_linux::swap::SwapWatch;
 use strata_linux::sys::own_memory;
 use strata_lru::{GroupId, Kind};
 use takes::{Takes, Went};
@@ -170,6 +171,10 @@ pub struct Managed {
     no_swap: Option<WhyNotMore>,
     /// What a page takes to be read back from swap, where that was needed and could be measured.
     read: Option<Duration>,
+    /// The machine's swap.
+    swap: SwapWatch,
+    /// Some of it was taken down since the last walk, by whomever.
+    is_brought_back: bool,
 }
 
 impl Managed {
@@ -215,6 +220,8 @@ impl Managed {
             troubles: Vec::new(),
             no_swap: None,
             read: None,
+            swap: SwapWatch::start(),
+            is_brought_back: false,
         })
     }
 
@@ -225,6 +232,7 @@ impl Managed {
 
     /// To be called about once a second. Returns whether there was a walk.
     pub fn tick(&mut self, observer: &mut Observer) -> bool {
+        self.is_brought_back |= self.look_at_swap(observer);
         self.look_at_cache(observer.elapsed());
         self.look_at_moves(observer.elapsed());
         let mut asked = Vec::new();
@@ -298,6 +306,15 @@ impl Managed {
                     .warn(format!("no page is taken any more: {error}"))
             })
             .ok();
+    }
+
+    /// Whether swap is taken down: then the next walk looks at all that was away, even of processes that sleep.
+    fn look_at_swap(&mut self, observer: &mut Observer) -> bool {
+        let has_shrunk = self.swap.has_shrunk();
+        if has_shrunk {
+            observer.read_again(|_| true);
+        }
+        has_shrunk
     }
 
     /// The next walk tells what went of these groups, even of processes that sleep.
@@ -425,6 +442,11 @@ impl Managed {
     fn end_walk(&mut self, walking: Walking, walked: Walked, observer: &mut Observer) {
         let Walking { of_process, cpu_ns } = walking;
         let at = walked.at;
+        // What comes back during a walk the next one finds.
+        let is_going_on = self.look_at_swap(observer);
+        if std::mem::replace(&mut self.is_brought_back, is_going_on) || is_going_on {
+            self.pages.brought_back();
+        }
         self.troubles = walked.troubles;
         self.left_out.look(walked.left_out);
         self.nr_walks += 1;

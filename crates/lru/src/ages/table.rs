@@ -127,8 +127,9 @@ impl Stamp {
 /// What a walk shows to have become of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
-    /// It was taken as the first kind, and is in memory as the second; the walk before it was taken.
-    Back(Kind, Kind, u16),
+    /// It was taken as the first kind, and is in memory as the second; the walk before it was taken; whether it may have been
+    /// accessed since.
+    Back(Kind, Kind, u16, bool),
     /// It was taken, and freed since.
     Freed(Kind),
     /// It left memory, by our hand; the walk that last found it accessed.
@@ -302,7 +303,13 @@ impl Table {
                 } else {
                     Kind::File
                 };
-                each(Change::Back(taken_as, back_as, stamps[index].number()));
+                let is_used = (told.accessed[word] | told.unseen[word]) & bit != 0;
+                each(Change::Back(
+                    taken_as,
+                    back_as,
+                    stamps[index].number(),
+                    is_used,
+                ));
             });
             let empty = told.empty[word] & mask & !resident;
             let freed = self.taken[word] & empty;

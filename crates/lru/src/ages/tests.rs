@@ -138,6 +138,36 @@ fn a_page_that_was_taken_tells_how_long_it_was_away_when_it_comes_back() {
 }
 
 #[test]
+fn what_was_brought_back_and_not_used_is_no_refault() {
+    let mut ledger = one_table();
+    tell_accessed(&mut ledger, Duration::ZERO, 0..512);
+    tell_accessed(&mut ledger, Duration::from_secs(10), 0..512);
+    let run = Run {
+        space: HERE,
+        first_page: 0,
+        nr_pages: 64,
+        idle: Duration::ZERO,
+    };
+    let nr_returned = |ledger: &Ledger| {
+        let refaults = ledger.refaults();
+        refaults.iter().map(|one| one.nr_pages).sum::<u64>()
+    };
+    ledger.taken(&[run]);
+    tell_accessed(&mut ledger, Duration::from_secs(20), 0..16);
+    assert_eq!(nr_returned(&ledger), 64, "nobody is known to have done it");
+    ledger.taken(&[run]);
+    tell_accessed(&mut ledger, Duration::from_secs(30), 0..16);
+    ledger.brought_back();
+    assert_eq!(nr_returned(&ledger), 16);
+    assert_eq!(ledger.nr_taken(GroupId(0)), NrPages::default());
+    ledger.taken(&[run]);
+    tell_accessed(&mut ledger, Duration::from_secs(40), 0..0);
+    ledger.brought_back();
+    assert_eq!(ledger.refaults(), []);
+    ledger.validate().expect("all in order");
+}
+
+#[test]
 fn a_table_takes_less_than_three_bytes_a_page_if_full_little_if_not_and_goes_with_its_pages() {
     let mut ledger = one_table();
     tell_accessed(&mut ledger, Duration::ZERO, 0..0);

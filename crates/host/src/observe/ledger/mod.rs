@@ -168,6 +168,11 @@ impl AgedPages {
         self.ledger.asked(group);
     }
 
+    /// Swap was taken down before the last walk or during it: what it did not find accessed came back by nobody's use.
+    pub fn brought_back(&mut self) {
+        self.ledger.brought_back();
+    }
+
     /// These pages left memory by our hand.
     pub fn taken(&mut self, runs: &[Run]) {
         self.ledger.taken(runs);

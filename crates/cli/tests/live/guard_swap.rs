@@ -1,0 +1,72 @@
+//! `strata guard` where swap is taken down that its pages lie in: a run's, or somebody else's.
+
+use crate::support;
+
+use rustix::process::Signal;
+
+use crate::guard::{ACTING, Idler, MIB, bytes, end, guard, of, wait_for};
+use support::leaks::Guard;
+use support::live::{Live, OwnSwap, TestGroup, proc_bytes};
+use support::programs::{Touch, program};
+use support::strata::Strata;
+
+#[test]
+fn what_comes_back_as_a_run_takes_its_swap_down_counts_for_no_promise_and_goes_again() {
+    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    let _guard = Guard::new();
+    // A device of the same priority as the guard's.
+    let run = Strata::new(["run", "--memory", "64M", "--swap", "zram:512M", "--"])
+        .arg(program("idle"))
+        .args(["--size", "8M", "--seconds", "0"]);
+    let mut run = Live::start(&run);
+    run.line();
+    let idler = Idler::start("beside");
+    let live = Live::start(&guard(&ACTING));
+    let name = idler.name();
+    wait_for(&live, "most to go", |status| {
+        bytes(of(status, &name), "away_bytes") > 48 * MIB
+    });
+    run.signal(Signal::TERM);
+    assert_eq!(run.end().code(), Some(143), "{}", run.stderr());
+    let back = wait_for(&live, "what was in its swap to be back", |status| {
+        bytes(of(status, &name), "away_bytes") < 40 * MIB
+    });
+    let again = wait_for(&live, "it to go again", |status| {
+        bytes(of(status, &name), "away_bytes") > 48 * MIB
+    });
+    for status in [back, again] {
+        let group = of(&status, &name);
+        assert!(bytes(group, "came_back_bytes") < 4 * MIB, "{group:#}");
+    }
+    end(live);
+    idler.end();
+}
+
+#[test]
+fn swap_that_somebody_else_takes_down_leaves_nothing_away_even_of_a_program_that_sleeps() {
+    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    let _guard = Guard::new();
+    let swap = OwnSwap::zram("512M");
+    let group = TestGroup::new("guard-sleeps");
+    let mut touch = Touch::start(["--size", "64M"]);
+    group.take(touch.pid);
+    touch.ask("writerange 0 16384");
+    let live = Live::start(&guard(&["--promise", "100%/min"]));
+    let name = group.path.file_name().expect("a name").to_string_lossy();
+    let name = format!("/{name}");
+    wait_for(&live, "all to go", |status| {
+        bytes(of(status, &name), "away_anon_bytes") > 60 * MIB
+    });
+    drop(swap);
+    let status = format!("/proc/{}/status", touch.pid);
+    // Others may have swap on this machine, too.
+    let last = wait_for(&live, "what is in memory to count as that", |told| {
+        let swapped_bytes = proc_bytes(&status, "VmSwap").expect("a process");
+        bytes(of(told, &name), "away_anon_bytes") <= swapped_bytes + MIB
+    });
+    let of_group = of(&last, &name);
+    assert!(bytes(of_group, "came_back_bytes") < MIB, "{of_group:#}");
+    end(live);
+    assert_eq!(touch.ask("verify 0 16384"), "0", "pages as they were");
+    drop((touch, group));
+}

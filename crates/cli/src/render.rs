@@ -11,9 +11,7 @@ mod live;
 
 use std::fmt::Display;
 
-use strata_host::run::{
-    ActuatorChoice, Ending, EvictionReport, GenerationReport, PolicyChoice, Report,
-};
+use strata_host::run::{ActuatorChoice, Ending, EvictionReport, PolicyChoice, Report};
 use strata_linux::access::Grain;
 use strata_linux::units::Bytes;
 
@@ -57,7 +55,6 @@ pub(crate) fn report(report: &Report, detail: Detail, told: &[String]) -> String
             format_args!("{} used between the last two walks", Bytes(bytes)),
         );
     }
-    generations(&mut lines, &report.generations);
     method(&mut lines, report, detail);
     if report.is_dry_run {
         evicted::would_evict(&mut lines, report);
@@ -172,25 +169,6 @@ fn budget_and_usage(lines: &mut Lines, report: &Report) {
     }
 }
 
-fn generations(lines: &mut Lines, generations: &[GenerationReport]) {
-    let mut label = "generations";
-    let is_empty = |of: &GenerationReport| of.anon_bytes + of.file_bytes == 0;
-    // Empty ones between others have their place.
-    let all_empty = generations.iter().all(is_empty);
-    for generation in generations.iter().filter(|_| !all_empty) {
-        lines.add(
-            label,
-            format_args!(
-                "{:>9} old {:>11} anon {:>11} files",
-                seconds(generation.age_ms),
-                Bytes(generation.anon_bytes).to_string(),
-                Bytes(generation.file_bytes).to_string()
-            ),
-        );
-        label = "";
-    }
-}
-
 fn method(lines: &mut Lines, report: &Report, detail: Detail) {
     let asked = match (&report.policy, report.actuator) {
         (PolicyChoice::None, _) => "none",
@@ -209,12 +187,14 @@ fn evictions(lines: &mut Lines, report: &Report, detail: Detail) {
     if report.policy == PolicyChoice::None {
         // Nobody asked or looked: what the kernel counted is all there is.
         let kernel = &report.kernel;
-        let known = |count: Option<u64>| count.map_or_else(|| "unknown".to_owned(), pages);
-        lines.add(
-            "evicted",
-            format_args!("{}, by the kernel alone", known(kernel.nr_freed_pages)),
-        );
-        lines.add("refaulted", known(refaulted_by_kernel(report)));
+        let back = kernel.nr_refaulted_pages();
+        let gone = kernel.nr_freed_pages.or(back);
+        let known = |counted: Option<u64>, nr_pages| {
+            counted.map_or_else(|| "unknown".to_owned(), |_| pages(nr_pages))
+        };
+        let gone = known(gone, eviction.nr_kernel_chosen_pages);
+        lines.add("evicted", format_args!("{gone}, by the kernel alone"));
+        lines.add("refaulted", known(back, eviction.nr_refaulted_pages));
         return;
     }
     let all = eviction
@@ -257,20 +237,12 @@ fn evictions(lines: &mut Lines, report: &Report, detail: Detail) {
             evicted::cache_tiers(lines, cache);
         }
     }
-    let seen = format!(
-        "{} came back, {} of them soon after they went",
-        pages(eviction.nr_refaulted_pages),
-        count(eviction.nr_refaulted_recent_pages)
-    );
-    match refaulted_by_kernel(report) {
-        Some(nr_pages) => {
-            lines.add("refaulted", pages(nr_pages));
-            if detail == Detail::Verbose {
-                lines.add("", format_args!("by what walks saw, {seen}"));
-            }
-        }
-        None => lines.add("refaulted", seen),
-    }
+    let soon = match eviction.nr_refaulted_recent_pages {
+        0 => String::new(),
+        nr_pages => format!(", {} of them soon after they went", count(nr_pages)),
+    };
+    let back = pages(eviction.nr_refaulted_pages);
+    lines.add("refaulted", format_args!("{back} came back{soon}"));
     if detail == Detail::Verbose {
         evicted::tiers(lines, &report.tiers);
     }
@@ -283,15 +255,6 @@ fn evictions(lines: &mut Lines, report: &Report, detail: Detail) {
             ),
         );
     }
-}
-
-/// The price of what was evicted, as the kernel counts it; `None` where it does not.
-fn refaulted_by_kernel(report: &Report) -> Option<u64> {
-    let kernel = &report.kernel;
-    let kinds = kernel
-        .nr_refaulted_anon_pages
-        .zip(kernel.nr_refaulted_file_pages);
-    kinds.map(|(anon, file)| anon.saturating_add(file))
 }
 
 /// What was done beside evicting; what was not done is left out.

@@ -278,6 +278,31 @@ fn the_program_runs_as_the_user_that_is_named() {
 }
 
 #[test]
+fn a_run_that_is_over_before_a_walk_tells_what_the_kernel_took() {
+    needs!("cap_bpf", "memory_cgroup", "zram");
+    let _guard = Guard::new();
+    let (run, report) = Strata::new(["run", "--memory", "48M", "--swap", "zram:256M", "--"])
+        .arg(program("checksum"))
+        .args(["--size", "120M", "--seconds", "3"])
+        .finish_with_report();
+    assert_eq!(run.code(), Some(0), "{}", run.stderr);
+    let number = |path: &str| report.pointer(path).and_then(Value::as_u64).unwrap_or(0);
+    let nr_gone = number("/eviction/nr_applied_pages") + number("/eviction/nr_kernel_chosen_pages");
+    assert!(nr_gone * 4096 > 40 * MIB, "{report:#}");
+    assert!(
+        nr_gone * 4096 >= number("/saved/evicted_bytes"),
+        "{report:#}"
+    );
+    let nr_back =
+        number("/kernel/nr_refaulted_anon_pages") + number("/kernel/nr_refaulted_file_pages");
+    assert!(nr_back <= nr_gone, "{report:#}");
+    assert!(
+        number("/eviction/nr_refaulted_pages") >= nr_back,
+        "{report:#}"
+    );
+}
+
+#[test]
 fn the_report_tells_the_whole_run() {
     needs!("cap_bpf", "memory_cgroup");
     let _guard = Guard::new();

@@ -135,7 +135,7 @@ pub const METRICS: &[Metric<Status>] = &[
     },
     Metric {
         name: "strata_eviction_kernel_chosen_bytes_total",
-        help: "Pages that left memory by the kernel's choice, as walks noticed.",
+        help: "Pages that left memory by the kernel's choice.",
         read: |status| evicted(status, |of| of.nr_kernel_chosen_pages),
     },
     Metric {

@@ -344,10 +344,6 @@ impl ReclaimLoop {
     pub(super) fn walk_report(&self) -> WalkReport {
         let mut report = self.group.walk_sums();
         report.last = self.group.findings();
-        let eviction = self.eviction_report();
-        let freed = eviction.nr_applied_pages + eviction.nr_kernel_chosen_pages;
-        report.entries_per_freed_page =
-            (freed > 0).then(|| report.cost.nr_entries as f64 / freed as f64);
         report
     }
 }

@@ -133,7 +133,7 @@ pub struct EvictionReport {
     pub nr_tried_pages: u64,
     /// Left memory because we asked for exactly them.
     pub nr_applied_pages: u64,
-    /// Left memory by the kernel's choice, as walks noticed.
+    /// Left memory by the kernel's choice: as it counted, or at least what samples and walks found gone.
     pub nr_kernel_chosen_pages: u64,
     /// Spared: accessed since the last walk.
     pub nr_referenced_pages: u64,
@@ -151,7 +151,7 @@ pub struct EvictionReport {
     pub nr_not_tried_pages: u64,
     /// In huge pages that were to be split, because cold pages hid in them.
     pub nr_split_pages: u64,
-    /// Came back after an eviction.
+    /// Came back after an eviction: as the kernel counted, or what walks found where that is more.
     pub nr_refaulted_pages: u64,
     /// Came back although they were evicted only within the last generations.
     pub nr_refaulted_recent_pages: u64,
@@ -205,6 +205,16 @@ pub struct KernelReport {
     pub nr_refaulted_file_pages: Option<u64>,
     /// Out-of-memory kills in the group.
     pub nr_oom_kills: Option<u64>,
+}
+
+impl KernelReport {
+    /// Pages of both kinds that came back; `None` where one of them is not counted.
+    pub fn nr_refaulted_pages(&self) -> Option<u64> {
+        let kinds = self
+            .nr_refaulted_anon_pages
+            .zip(self.nr_refaulted_file_pages);
+        kinds.map(|(anon, file)| anon.saturating_add(file))
+    }
 }
 
 /// What Strata gained, everything it used counted against it; means over the run.
@@ -327,6 +337,36 @@ pub(super) fn told(eviction: EvictionReport, is_dry_run: bool) -> EvictionReport
     }
 }
 
+/// Evictions with what went and came back between two walks, which the kernel counts. Of a kernel that does not count
+/// what it takes, `gone_bytes` were gone at least.
+pub(super) fn counted(
+    eviction: EvictionReport,
+    kernel: &KernelReport,
+    gone_bytes: u64,
+) -> EvictionReport {
+    let nr_back_pages = kernel.nr_refaulted_pages().unwrap_or(0);
+    let nr_gone_pages = (gone_bytes / PAGE_BYTES).max(nr_back_pages);
+    let nr_others_pages = nr_gone_pages.saturating_sub(eviction.nr_applied_pages);
+    EvictionReport {
+        nr_kernel_chosen_pages: eviction
+            .nr_kernel_chosen_pages
+            .max(kernel.nr_freed_pages.unwrap_or(0))
+            .max(nr_others_pages),
+        nr_refaulted_pages: eviction.nr_refaulted_pages.max(nr_back_pages),
+        ..eviction
+    }
+}
+
+/// Walks with what they cost for each page that left memory.
+pub(super) fn walks(walks: WalkReport, eviction: &EvictionReport) -> WalkReport {
+    let freed = eviction.nr_applied_pages + eviction.nr_kernel_chosen_pages;
+    let entries_per_freed_page = (freed > 0).then(|| walks.cost.nr_entries as f64 / freed as f64);
+    WalkReport {
+        entries_per_freed_page,
+        ..walks
+    }
+}
+
 /// How pages are taken, in a few words.
 pub(super) fn method(
     policy: &PolicyChoice,
@@ -381,5 +421,37 @@ pub(super) fn kernel(start: &GroupStats, end: &GroupStats) -> KernelReport {
         nr_refaulted_anon_pages: grown(start.nr_refault_anon_pages, end.nr_refault_anon_pages),
         nr_refaulted_file_pages: grown(start.nr_refault_file_pages, end.nr_refault_file_pages),
         nr_oom_kills: grown(start.nr_oom_kills, end.nr_oom_kills),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_went_and_came_between_two_walks_is_what_the_kernel_counted() {
+        let seen = EvictionReport {
+            nr_applied_pages: 100,
+            nr_kernel_chosen_pages: 10,
+            nr_refaulted_pages: 5,
+            ..EvictionReport::default()
+        };
+        let told = |kernel: KernelReport, nr_gone_pages: u64| {
+            let told = counted(seen, &kernel, nr_gone_pages * PAGE_BYTES);
+            (told.nr_kernel_chosen_pages, told.nr_refaulted_pages)
+        };
+        assert_eq!(told(KernelReport::default(), 0), (10, 5));
+        let v1 = KernelReport {
+            nr_refaulted_anon_pages: Some(40),
+            nr_refaulted_file_pages: Some(120),
+            ..KernelReport::default()
+        };
+        assert_eq!(told(v1, 0), (60, 160), "what came back had gone");
+        assert_eq!(told(v1, 300), (200, 160), "gone, less what Strata took");
+        let v2 = KernelReport {
+            nr_freed_pages: Some(500),
+            ..v1
+        };
+        assert_eq!(told(v2, 300), (500, 160));
     }
 }

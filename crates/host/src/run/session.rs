@@ -37,8 +37,9 @@ use crate::run::would_evict::WouldEvict;
 use crate::sense::readings::Readings;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::time::{Duration, Instant};
-use strata_control::Watermarks;
 use strata_control::limit::{Limit, Standing};
+use strata_control::{GroupStats, Watermarks};
+use strata_linux::addr::PAGE_BYTES;
 use strata_linux::hold_up::HoldUps;
 use strata_linux::process::job::Job;
 use strata_linux::process::launch::WaitStatus;
@@ -71,7 +72,7 @@ struct Session<'a> {
     job: Job,
     meter: UsageMeter,
     started: Instant,
-    stats_at_start: strata_control::GroupStats,
+    stats_at_start: GroupStats,
     savings: Savings,
     charges: Charges,
     moves: Moves,
@@ -227,9 +228,13 @@ impl Session<'_> {
             self.last_savings = Some(now);
             self.has_ended = self.program.has_ended(self.arena.gauge());
             let shadows = self.managed.as_ref().map(|of| of.group().evicted_bytes());
-            let swapped = self.swapped();
+            let counters = self.kernel_counters();
+            let kernel = report::kernel(&self.stats_at_start, &counters);
+            let back_bytes = kernel.nr_refaulted_pages().unwrap_or(0) * PAGE_BYTES;
+            let swapped = self.swapped(counters);
             let keeper_bytes = self.arena.keeper_rss_bytes();
-            self.savings.sample(keeper_bytes, swapped, shadows);
+            self.savings
+                .sample(keeper_bytes, swapped, shadows, back_bytes);
             if let Some(managed) = &mut self.managed {
                 managed.note_keeper(self.arena.keeper_cpu_ns());
             }
@@ -276,8 +281,7 @@ impl Session<'_> {
     }
 
     /// What the target has in swap: by the group's counters, or by the processes' own where there is no group.
-    fn swapped(&self) -> Swapped {
-        let mut counters = self.kernel_counters();
+    fn swapped(&self, mut counters: GroupStats) -> Swapped {
         // The other counters may be kept from half a minute ago.
         let charged_bytes = self.arena.gauge().group().and_then(|of| of.swap_bytes());
         counters.swap_bytes = charged_bytes.or(counters.swap_bytes);
@@ -336,7 +340,7 @@ impl Session<'_> {
         let actuator = self.config.actuator;
         let has_group = self.arena.gauge().group().is_some();
         let actuator_reason = report::actuator_reason(actuator, has_group, self.config.is_exact);
-        let (eviction, walks, generations, source, nr_processes) = match &mut self.managed {
+        let (seen, walks, generations, source, nr_processes) = match &mut self.managed {
             Some(managed) => {
                 managed.finish(now);
                 for warning in managed.warnings() {
@@ -358,9 +362,10 @@ impl Session<'_> {
             }
             None => Default::default(),
         };
-        let working_set_bytes =
-            (walks.nr_walks > 1).then(|| walks.last.nr_young_pages.iter().sum::<u64>() * 4096);
+        let working_set_bytes = (walks.nr_walks > 1)
+            .then(|| walks.last.nr_young_pages.iter().sum::<u64>() * PAGE_BYTES);
         let kernel = self.kernel_report();
+        let eviction = self.eviction_report(seen, &kernel);
         let usage = self.meter.report(now);
         let limit = self.limit_report();
         let saved = self.savings.report();
@@ -389,7 +394,7 @@ impl Session<'_> {
             };
             departure.leave(self.config.at_detach, &mut is_over)
         });
-        self.end_trace(now, &ending, &usage, &eviction, &walks, limit);
+        self.end_trace(now, &ending, &usage, &seen, &walks, limit);
         let managed = self.managed.as_ref();
         let strata_cpu_ms = (overhead::cpu_ns() + keeper_cpu_ns) / 1_000_000;
         Report {
@@ -423,7 +428,7 @@ impl Session<'_> {
             would_evict: managed
                 .and_then(|of| of.actuators().would_evict())
                 .map(WouldEvict::report),
-            walks,
+            walks: report::walks(walks, &eviction),
             hold_up: HoldUps::so_far().report(Duration::from_millis(now.0)),
             kernel,
             saved,

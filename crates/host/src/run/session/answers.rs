@@ -13,7 +13,7 @@ use crate::metrics;
 use crate::remote::{ClientId, Form, Question, RemoteServer, Request, accept, refuse};
 use crate::run::reclaim_loop::OrderError;
 use crate::run::reclaim_loop::ReclaimLoop;
-use crate::run::report::{self, KernelReport};
+use crate::run::report::{self, EvictionReport, KernelReport};
 use crate::run::status::{self, GroupStatus, NodeGenerations, Status};
 use crate::run::trace::{Counters, Request as Asked, StatReader};
 use crate::run::{PolicyChoice, overhead};
@@ -209,6 +209,10 @@ impl Session<'_> {
         let nr_young_pages = walks.map(|walks| walks.last.nr_young_pages.iter().sum::<u64>());
         let nr_processes =
             managed.map(|managed| managed.group().members().tree().nr_processes() as u64);
+        let kernel = self.kernel_report();
+        let seen = managed.map(ReclaimLoop::eviction_report);
+        let seen = report::told(seen.unwrap_or_default(), self.config.dry_run);
+        let eviction = self.eviction_report(seen, &kernel);
         Status {
             id: self.arena.place().map(|(id, _)| id.to_owned()),
             target: self.program.describe(&self.config.target),
@@ -229,15 +233,27 @@ impl Session<'_> {
                 false => Vec::new(),
             },
             generations: report::generations(&views),
-            eviction: managed.map(|of| report::told(of.eviction_report(), self.config.dry_run)),
-            walks,
-            kernel: self.kernel_report(),
+            walks: walks.map(|walks| report::walks(walks, &eviction)),
+            eviction: managed.map(|_| eviction),
+            kernel,
             saved: self.savings.last(),
             tracking_bytes: managed.map(|managed| managed.group().memory_bytes()),
             strata_cpu_ms: (overhead::cpu_ns() + self.arena.keeper_cpu_ns()) / 1_000_000,
             nr_processes,
             warnings: self.warnings.clone(),
             usage: self.meter.report(now),
+        }
+    }
+
+    /// What was evicted; a dry run evicts nothing, whatever the kernel does meanwhile.
+    pub(super) fn eviction_report(
+        &self,
+        seen: EvictionReport,
+        kernel: &KernelReport,
+    ) -> EvictionReport {
+        match self.config.dry_run {
+            true => seen,
+            false => report::counted(seen, kernel, self.savings.gone_bytes()),
         }
     }
 

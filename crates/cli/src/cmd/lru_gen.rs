@@ -49,7 +49,7 @@ const INTERVAL_MS: u64 = 1000;
 /// itself. The longer the interval, the less the kernel is misled.
 ///
 /// Each call that holds a program up is sized to end within 2 ms, and clearing takes at most about 0.5 % of
-/// the time. So a very large program is walked less often than asked for.
+/// the time of each process. So a very large program is walked less often than asked for.
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,

@@ -64,6 +64,28 @@ fn bars_add_up_to_what_is_resident_and_the_largest_mapping_is_the_region() {
 }
 
 #[test]
+fn the_last_look_clears_nothing_that_nobody_looks_at() {
+    needs!("cap_bpf");
+    let _guard = Guard::new();
+    let mut busy = Command::new("sh");
+    let mut busy = busy
+        .args(["-c", "while :; do :; done"])
+        .spawn()
+        .expect("sh");
+    let seen = Strata::new(["top", "--once", "--format", "json", "--interval", "10s"])
+        .args(["--for", "500ms", "--pid", &busy.id().to_string()])
+        .finish();
+    busy.kill().and_then(|()| busy.wait()).expect("it ends");
+    let seen = seen.expect_success().json();
+    assert!(
+        number(&seen["targets"][0]["ages"]["watched_ms"]) >= 500,
+        "{seen}"
+    );
+    let held = &seen["hold_up"];
+    assert_eq!(number(&held["clear_refs"]["nr_calls"]), 1, "{held}");
+}
+
+#[test]
 fn the_list_of_all_cgroups_walks_nobody_where_it_may_take_no_processor_time() {
     needs!("memory_cgroup");
     let _guard = Guard::new();

@@ -238,6 +238,7 @@ impl Watch {
             match self.wait(Some(until), Some(&observer))? {
                 Woken::TimeIsUp if is_last => {
                     // What happened since the last walk belongs to the time asked for.
+                    observer.set_last();
                     let _ = each(&mut observer, Turn::Last);
                     break;
                 }

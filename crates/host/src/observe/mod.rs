@@ -186,6 +186,8 @@ pub struct Observer {
     walking: Option<Walking>,
     devices: MemoryDevices,
     opened: Instant,
+    /// No walk comes after the next one.
+    is_last: bool,
 }
 
 impl Observer {
@@ -234,6 +236,7 @@ impl Observer {
             walking: None,
             devices,
             opened: Instant::now(),
+            is_last: false,
         })
     }
 
@@ -289,6 +292,11 @@ impl Observer {
         if let Some(watched) = spaces.find(|watched| watched.id == space) {
             watched.postpone();
         }
+    }
+
+    /// The next walk is the last: it clears nothing, as nobody would look at what is cleared.
+    pub fn set_last(&mut self) {
+        self.is_last = true;
     }
 
     /// Whether the subject has ended: the process, or everybody of the tree or group.
@@ -398,7 +406,7 @@ impl Observer {
                 walking.walked.nr_idle_spaces += 1;
                 continue;
             }
-            let is_rested = watched.rest_until <= now;
+            let is_rested = watched.rest_until <= now && !self.is_last;
             let look = Look {
                 id: watched.id,
                 process: Arc::clone(&watched.process),

@@ -196,10 +196,13 @@ fn once(mut overview: Overview, args: &TopArgs, opens: Opens) -> anyhow::Result<
     let mut screen = Screen::new(args.interval);
     let mut due = Instant::now();
     loop {
+        let is_last = Instant::now() >= until;
+        if is_last {
+            overview.set_last();
+        }
         screen.accept(overview.look());
-        let now = Instant::now();
-        due = (due + interval).max(now);
-        if now >= until || overview.is_over() || interrupt.has_come() {
+        due = (due + interval).max(Instant::now());
+        if is_last || overview.is_over() || interrupt.has_come() {
             break;
         }
         // The last look may come early, so that what was asked for is not exceeded.

@@ -52,7 +52,7 @@ const NAP: Duration = Duration::from_millis(50);
 /// itself. The longer the interval, the less the kernel is misled.
 ///
 /// Each call that holds a program up is sized to end within 2 ms, and clearing takes at most about 0.5 % of
-/// the time. So a very large program is walked less often than asked for.
+/// the time of each process. So a very large program is walked less often than asked for.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 EXAMPLES
@@ -62,7 +62,7 @@ EXAMPLES
   A service with all its workers, for ten minutes, with a page of pictures:
       strata wss --tree 4242 --for 10m --html wss.html
 
-  A cgroup, for a script (docs/guide/wss.md names the fields):
+  A cgroup, for a script (docs/reference/observe.md names the fields):
       strata wss --cgroup /sys/fs/cgroup/system.slice/app.service --window 5s --format json")]
 pub(crate) struct WssArgs {
     #[command(flatten)]
@@ -260,6 +260,9 @@ fn watch(observer: &mut Observer, plan: &Plan) -> anyhow::Result<(Census, WatchC
     let mut first_at = None;
     let _told = Bar::watch("watching", plan.length);
     loop {
+        if first_at.is_some_and(|first_at| observer.elapsed() >= first_at + plan.length) {
+            observer.set_last();
+        }
         let walked = pages.observe(observer);
         for trouble in &walked.troubles {
             print::warning(trouble);

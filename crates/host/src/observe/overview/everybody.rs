@@ -99,6 +99,11 @@ impl Everybody {
         self.observer.info().name
     }
 
+    /// No walk comes after the next one.
+    pub(super) fn set_last(&mut self) {
+        self.observer.set_last();
+    }
+
     fn is_due(&self) -> bool {
         let may_ns = BURST_NS + self.opened.elapsed().as_nanos() as f64 * self.cpu_share;
         // Of who was held up lately a walk clears nothing: what it used since counts as used now.

@@ -33,7 +33,7 @@ pub use snapshot::{
 
 use super::cache::CacheReport;
 use super::files::{FilesError, FilesReport};
-use super::programs::{Program, Programs, printable};
+use super::programs::{Program, Programs};
 use super::{Subject, SubjectError};
 use crate::park::{self, Note};
 use cache::Censuses;
@@ -402,6 +402,15 @@ impl Overview {
         self.idle_after = idle_after;
     }
 
+    /// The next look is the last: its walks clear nothing.
+    pub fn set_last(&mut self) {
+        if let Some(everybody) = &mut self.everybody {
+            everybody.set_last();
+        }
+        let watches = self.targets.values_mut().filter_map(|of| of.watch.as_mut());
+        watches.for_each(|watch| watch.observer.set_last());
+    }
+
     /// Whether everybody chosen has ended. Groups may always come.
     pub fn is_over(&self) -> bool {
         let is_over = |target: &Target| {
@@ -589,7 +598,7 @@ fn part_name(program: &Program) -> String {
 
 fn process_name(pid: i32) -> Result<String, SubjectError> {
     let process = strata_linux::process::Process::open(pid)?;
-    Ok(format!("{pid} {}", printable(process.comm())))
+    Ok(format!("{pid} {}", process.comm()))
 }
 
 /// The group whose limit holds a process; only counters that tell of a budget are lost without it.

@@ -194,6 +194,11 @@ pub(crate) fn loopback_arg(text: &str) -> Result<SocketAddr, String> {
     }
 }
 
+/// What is pasted behind a command for it to make a swap device of so many bytes.
+pub(crate) fn swap_option(bytes: u64) -> String {
+    format!(" --swap zram:{}M", bytes >> 20)
+}
+
 /// Reads a percentage as a share: 0.01 for 1%.
 pub(crate) fn parse_percent(text: &str) -> Result<f64, String> {
     refuse_option(text)?;

@@ -1,6 +1,6 @@
 //! Durations as people write them: `500ms`, `1s`, `1.5s`, `2m`, `1h`.
 //!
-//! **Owns** the parser. **Does not own** what a duration is used for. A number without a unit is
+//! **Owns** the parser, and how a table for people tells one. **Does not own** what a duration is used for. A number without a unit is
 //! refused (the kernel counts such settings in milliseconds, people in seconds), except 0.
 
 /// No duration above this is believed: 30 days.
@@ -72,10 +72,42 @@ pub(crate) fn parse_duration_ms(text: &str) -> Result<u64, DurationError> {
     }
 }
 
+/// A time as people say it: `0 s`, `250 ms`, `1.5 s`, `90 s`, `10 min`, `2 h`.
+pub(crate) fn span(ms: u64) -> String {
+    match ms {
+        0 => "0 s".to_owned(),
+        1..1000 => format!("{ms} ms"),
+        ms if ms.is_multiple_of(3_600_000) => format!("{} h", ms / 3_600_000),
+        ms if ms.is_multiple_of(60_000) => format!("{} min", ms / 60_000),
+        ms if ms < 60_000 && !ms.is_multiple_of(1000) => {
+            // Tenths, without the one that says nothing.
+            match (ms + 50) / 100 {
+                tenths if tenths.is_multiple_of(10) => format!("{} s", tenths / 10),
+                tenths => format!("{}.{} s", tenths / 10, tenths % 10),
+            }
+        }
+        ms => format!("{} s", (ms + 500) / 1000),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn times_have_a_unit_that_people_read() {
+        for (ms, text) in [
+            (0, "0 s"),
+            (250, "250 ms"),
+            (1500, "1.5 s"),
+            (90_000, "90 s"),
+            (600_000, "10 min"),
+            (7_200_000, "2 h"),
+        ] {
+            assert_eq!(span(ms), text);
+        }
+    }
 
     #[test]
     fn durations_people_write_are_understood() {

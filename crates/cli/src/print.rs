@@ -20,6 +20,9 @@ use std::time::Duration;
 
 use strata_linux::plain;
 
+/// Characters of another program's command that a table has.
+const COMMAND_CHARS_MAX: usize = 40;
+
 /// Writes data to stdout, all of it, now.
 ///
 /// # Errors
@@ -49,6 +52,17 @@ pub(crate) fn cut(line: &str, columns: Option<usize>) -> String {
     match columns {
         Some(columns) => line.chars().take(columns).collect(),
         None => line.to_owned(),
+    }
+}
+
+/// Another program's command as the end of a line: its arguments may be long, and JSON has more of them.
+pub(crate) fn command(line: &str) -> String {
+    match line.chars().count() {
+        0..=COMMAND_CHARS_MAX => line.to_owned(),
+        _ => {
+            let begin = line.chars().take(COMMAND_CHARS_MAX - 3);
+            begin.chain("...".chars()).collect()
+        }
     }
 }
 
@@ -203,6 +217,16 @@ pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_a_long_command_the_begin_is_told() {
+        assert_eq!(command("sort -S 8M"), "sort -S 8M");
+        let long = command(&"x".repeat(300));
+        assert_eq!(
+            (long.len(), long.ends_with("x...")),
+            (COMMAND_CHARS_MAX, true)
+        );
+    }
 
     #[test]
     fn a_cause_is_told_once() {

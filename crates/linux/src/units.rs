@@ -96,7 +96,8 @@ fn suffix_shift(suffix: &str) -> Option<u32> {
     }
 }
 
-/// Prints bytes for people: at most one decimal, `KiB` to `TiB`.
+/// Prints bytes for people: at most one decimal, `KiB` to `TiB`. What has four digits and a decimal is told in the next
+/// unit; a whole number of a unit, which somebody may have asked for, is told as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bytes(pub u64);
 
@@ -108,8 +109,9 @@ impl fmt::Display for Bytes {
         }
         let mut value = self.0 as f64 / 1024.0;
         let mut unit = 0;
-        // 1023.95 and more would print as 1024.0.
-        while value >= 1023.95 && unit + 1 < UNITS.len() {
+        let has_four_digits =
+            |value: f64| value >= 1024.0 || value >= 999.95 && value.fract() != 0.0;
+        while has_four_digits(value) && unit + 1 < UNITS.len() {
             value /= 1024.0;
             unit += 1;
         }
@@ -186,6 +188,9 @@ mod tests {
             (1024, "1 KiB"),
             (1536, "1.5 KiB"),
             ((1 << 20) - 1, "1 MiB"),
+            (1_037_209, "1 MiB"),
+            (1000 << 20, "1000 MiB"),
+            ((1000 << 20) + 4096, "1 GiB"),
             (512 << 20, "512 MiB"),
             (3 << 29, "1.5 GiB"),
             (1 << 50, "1024 TiB"),

@@ -11,9 +11,11 @@ use std::time::Duration;
 use clap::Args;
 use strata_host::observe::ledger::{IdleGroups, RankedGroup, Ranking};
 use strata_host::observe::{Attention, Subject, Turn, Who, attend};
+use strata_linux::plain;
 use strata_linux::units::Bytes;
 
-use crate::cli::{AccessArg, Format, parse_duration_ms};
+use crate::cli::{AccessArg, Format, parse_duration_ms, swap_option};
+use crate::duration::span;
 use crate::print;
 use crate::progress::Bar;
 
@@ -179,8 +181,8 @@ fn tell(ranking: &Ranking, format: Format) -> anyhow::Result<()> {
 }
 
 fn too_young(ranking: &Ranking) -> String {
-    let watched = Duration::from_millis(ranking.watched_ms);
-    format!("watched for {watched:.1?} so far: nothing can be known to be older")
+    let watched = span(ranking.watched_ms);
+    format!("watched for {watched} so far: nothing can be known to be older")
 }
 
 /// A line of the table.
@@ -208,7 +210,7 @@ fn rows(ranking: &Ranking) -> Vec<Row<'_>> {
             user: only.map_or("-", |program| &program.user),
             who: only.map_or_else(
                 || name.clone(),
-                |program| format!("{name}  {}", program.command),
+                |program| format!("{name}  {}", print::command(&program.command)),
             ),
         });
         let several = group.programs.iter().filter(|_| only.is_none());
@@ -217,7 +219,7 @@ fn rows(ranking: &Ranking) -> Vec<Row<'_>> {
             resident_bytes: program.resident_bytes,
             nr_processes: program.nr_processes,
             user: &program.user,
-            who: format!("pid {}  {}", program.pid, program.command),
+            who: format!("pid {}  {}", program.pid, print::command(&program.command)),
         }));
     }
     // Equal ones keep their order: a group, then what is in it.
@@ -227,10 +229,10 @@ fn rows(ranking: &Ranking) -> Vec<Row<'_>> {
 
 /// For people; lines are cut at so many columns.
 fn table(ranking: &Ranking, columns: Option<usize>) -> String {
-    let age = Duration::from_millis(ranking.age_ms);
     let mut text = format!(
-        "not accessed for {age:?}: {} of {} that processes hold; by group, and by program where a group holds \
+        "not accessed for {}: {} of {} that processes hold; by group, and by program where a group holds \
          several\n\n{:>11}  {:>5}  {:>11}  {:>9}  {:<10}  group or program\n",
+        span(ranking.age_ms),
         Bytes(ranking.idle_bytes),
         Bytes(ranking.resident_bytes),
         "could give",
@@ -279,10 +281,11 @@ fn table(ranking: &Ranking, columns: Option<usize>) -> String {
     }
     text.push_str(&by_node(ranking, columns));
     if let Some(budget) = &ranking.safe_budget {
+        let swap = budget.swap_bytes.map(swap_option).unwrap_or_default();
         text.push_str(&format!(
-            "\nsafe: {} for {}, {} less than now: strata run --cgroup {} --memory {}M\n",
+            "\nsafe: {} for {}, {} less than now: strata run --cgroup {} --memory {}M{swap}\n",
             Bytes(budget.budget_bytes),
-            budget.group.escape_default(),
+            plain::line(&budget.group),
             Bytes(budget.saves_bytes),
             shell_word(&budget.group),
             budget.budget_bytes >> 20,
@@ -324,7 +327,7 @@ fn by_node(ranking: &Ranking, columns: Option<usize>) -> String {
         let fits = group
             .fits_node
             .map_or_else(|| "none".to_owned(), |node| node.to_string());
-        line.push_str(&format!("  {fits:>9}  {}", group.group.escape_default()));
+        line.push_str(&format!("  {fits:>9}  {}", plain::line(&group.group)));
         text.push_str(&print::cut(&line, columns));
         text.push('\n');
     }
@@ -446,13 +449,14 @@ mod tests {
                 group: "/web app".to_owned(),
                 budget_bytes: 230 << 20,
                 saves_bytes: 270 << 20,
+                swap_bytes: Some(448 << 20),
             }),
             ..Ranking::default()
         };
         let text = table(&ranking, Some(60));
         let last = text.lines().last().unwrap_or_default();
         assert!(
-            last.ends_with("strata run --cgroup '/web app' --memory 230M"),
+            last.ends_with("strata run --cgroup '/web app' --memory 230M --swap zram:448M"),
             "{text}"
         );
         assert!(text.contains("2 more with less than 1 MiB each"), "{text}");

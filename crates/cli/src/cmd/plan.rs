@@ -9,11 +9,12 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use strata_host::run::AUTO_PAGEOUT_PAGES_PER_S;
+use strata_linux::swap::device_bytes_for;
 use strata_sim::plan::{BadHolding, Holding, Plan, Point, Question, plan, plan_bytes};
 use strata_sim::{CostModel, MemorySize, PolicySpec, Ratio, Workload};
 use strata_trace::recording::RecordingInfo;
 
-use crate::cli::refuse_option;
+use crate::cli::{refuse_option, swap_option};
 use crate::cmd::html;
 use crate::cmd::report_file::ReportFile;
 use crate::cmd::sim::size_arg;
@@ -343,7 +344,15 @@ fn verdict(plan: &Plan, paste: &Paste) -> String {
     }
     if let Some(bytes) = budget.highest.or(budget.expected) {
         let budget_mib = bytes.div_ceil(1 << 20);
-        text.push_str(&format!("strata run --memory {budget_mib}M {}\n", paste.0));
+        // What does not fit has to have somewhere to go, whatever the machine is that the command is given on.
+        let swap = match plan.footprint_bytes.saturating_sub(bytes) {
+            0 => String::new(),
+            out_bytes => swap_option(device_bytes_for(out_bytes)),
+        };
+        text.push_str(&format!(
+            "strata run --memory {budget_mib}M{swap} {}\n",
+            paste.0
+        ));
     }
     text
 }
@@ -474,7 +483,7 @@ mod tests {
             "{text}"
         );
         assert!(
-            text.ends_with("\nstrata run --memory 60M -- sort -S 8M\n"),
+            text.ends_with("\nstrata run --memory 60M --swap zram:64M -- sort -S 8M\n"),
             "{text}"
         );
         let unsafe_only = Span {

@@ -15,6 +15,7 @@ use strata_sim::{CostModel, Workload};
 
 use crate::cli::parse_duration_ms;
 use crate::cmd::guard::promise_arg;
+use crate::duration::span;
 use crate::failure::UsageError;
 use crate::print;
 use crate::progress::Bar;
@@ -95,13 +96,12 @@ pub(super) fn guard_arg(text: &str) -> Result<GuardSetup, String> {
 
 /// For people.
 fn text(guarded: &Guarded) -> String {
-    let ms = Duration::from_millis;
     let mut text = format!(
-        "{}: {:?}, {} walks, one every {:?}; at most {} % of a group may come back within a minute\n",
+        "{}: {}, {} walks, one every {}; at most {} % of a group may come back within a minute\n",
         guarded.trace,
-        ms(guarded.duration_ms),
+        span(guarded.duration_ms),
         guarded.nr_walks,
-        ms(guarded.walk_interval_ms),
+        span(guarded.walk_interval_ms),
         promised_percent(guarded),
     );
     if guarded.nr_unmapped_accesses > 0 {
@@ -176,10 +176,10 @@ pub(super) fn too_short(guarded: &Guarded) -> Option<String> {
     let is_too_short = guarded.duration_ms < guarded.min_age_ms;
     is_too_short.then(|| {
         format!(
-            "{} is {:?} long: nothing can be known to be idle for {:?}\n",
+            "{} is {} long: nothing can be known to be idle for {}\n",
             guarded.trace,
-            Duration::from_millis(guarded.duration_ms),
-            Duration::from_millis(guarded.min_age_ms),
+            span(guarded.duration_ms),
+            span(guarded.min_age_ms),
         )
     })
 }

@@ -39,7 +39,7 @@ pub use file::remove_stale;
 use header::FirstPage;
 pub use read_latency::measure_read;
 pub use record::{Backing, SwapRecord};
-pub use spec::{SWAP_MIN_BYTES, SwapSpec, SwapSpecError};
+pub use spec::{SWAP_MIN_BYTES, SwapSpec, SwapSpecError, device_bytes_for};
 pub use status::{
     SwapArea, available_memory_bytes, free_swap_bytes, is_on_disk, is_swap_below,
     known_free_swap_bytes, swap_areas, total_swap_bytes,

@@ -10,6 +10,17 @@ use crate::units::{Bytes, SizeError, parse_size};
 /// Smaller than this no swap device makes sense: the header and a page would be most of it.
 pub const SWAP_MIN_BYTES: u64 = 1 << 20;
 
+/// Sizes that are proposed are whole multiples of this.
+const PROPOSED_STEP_BYTES: u64 = 64 << 20;
+
+/// The size of a device for so much memory, with half as much again for what grows meanwhile.
+pub fn device_bytes_for(out_bytes: u64) -> u64 {
+    out_bytes
+        .saturating_add(out_bytes / 2)
+        .max(1)
+        .next_multiple_of(PROPOSED_STEP_BYTES)
+}
+
 /// The swap that a run wants.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum SwapSpec {

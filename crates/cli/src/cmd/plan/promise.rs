@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use strata_linux::swap::device_bytes_for;
 use strata_linux::units::Bytes;
 use strata_sim::guarded::{
     GuardSetup, Guarded, GuardedGroup, Promise, Recorded, STALL_SHARE, guarded,
@@ -14,8 +15,10 @@ use strata_sim::{CostModel, Ratio, Workload};
 use strata_trace::recording::RecordingInfo;
 
 use super::PlanFormat;
+use crate::cli::swap_option;
 use crate::cmd::guard::{min_age_arg, promise_arg};
 use crate::cmd::sim_guard::{promised_percent, too_short};
+use crate::duration::span;
 use crate::failure::UsageError;
 use crate::print;
 use crate::progress::Bar;
@@ -96,16 +99,16 @@ fn pattern(target: &str) -> String {
 }
 
 fn text(plan: &Guarded, pattern: &str) -> String {
-    let ms = Duration::from_millis;
-    let seconds = |ms: u64| Duration::from_secs(ms.div_ceil(1000));
+    // A time in whole seconds is never told to be shorter than it is.
+    let seconds = |ms: u64| span(ms.next_multiple_of(1000));
     let promised = promised_percent(plan);
     let mut text = format!(
-        "{}: {:?} recorded, {:?} of CPU time\npromised: at most {promised} % comes back within a minute; idle is what was not \
-         accessed for {:?}\n\n",
+        "{}: {} recorded, {} of CPU time\npromised: at most {promised} % comes back within a minute; idle is what was not \
+         accessed for {}\n\n",
         plan.trace,
-        ms(plan.duration_ms),
-        Duration::from_micros(plan.busy_us.unwrap_or_default()),
-        ms(plan.min_age_ms),
+        span(plan.duration_ms),
+        span(plan.busy_us.unwrap_or_default() / 1000),
+        span(plan.min_age_ms),
     );
     if let Some(why) = too_short(plan) {
         text.push_str(&why);
@@ -124,12 +127,12 @@ fn text(plan: &Guarded, pattern: &str) -> String {
     ));
     if group.resting_ms > 0 {
         text.push_str(&format!(
-            "the promise is broken: for {:?} nothing is taken\n",
+            "the promise is broken: for {} nothing is taken\n",
             seconds(group.resting_ms)
         ));
     }
     text.push_str(&format!(
-        "idle at: {:?} in the end, {:?} for files\n",
+        "idle at: {} in the end, {} for files\n",
         seconds(group.at_end.age_anon_ms),
         seconds(group.at_end.age_file_ms),
     ));
@@ -141,8 +144,8 @@ fn text(plan: &Guarded, pattern: &str) -> String {
     }
     if plan.walk_interval_ms > plan.min_age_ms / 6 {
         text.push_str(&format!(
-            "the recording tells accesses every {:?} only: ages are that coarse, and a guard would walk more often\n",
-            ms(plan.walk_interval_ms)
+            "the recording tells accesses every {} only: ages are that coarse, and a guard would walk more often\n",
+            span(plan.walk_interval_ms)
         ));
     }
     if plan.nr_unmapped_accesses > 0 {
@@ -150,9 +153,13 @@ fn text(plan: &Guarded, pattern: &str) -> String {
     }
     text.push_str(NOT_KNOWN);
     if group.at_end.away_bytes > 0 {
+        let swap = match group.at_end.away_anon_bytes {
+            0 => String::new(),
+            bytes => swap_option(device_bytes_for(bytes)),
+        };
         text.push_str(&format!(
-            "strata guard --promise {promised}%/min --min-age {:?} --cgroup {pattern}\n",
-            seconds(plan.min_age_ms)
+            "strata guard --promise {promised}%/min --min-age {:?} --cgroup {pattern}{swap}\n",
+            Duration::from_secs(plan.min_age_ms.div_ceil(1000))
         ));
     }
     text

@@ -71,7 +71,10 @@ pub(super) fn table(snapshot: &Snapshot, rows: &[&TargetView], columns: Option<u
         }
     }
     if snapshot.source.is_some() {
-        text.push_str(&format!("\nheld up {}\n", snapshot.hold_up));
+        text.push_str(&format!(
+            "\nheld up {}, all programs together\n",
+            snapshot.hold_up
+        ));
     }
     for trouble in &snapshot.troubles {
         text.push_str(&format!("\nnot seen: {}\n", text::clean(trouble)));
@@ -138,10 +141,10 @@ fn targets(rows: &[&TargetView]) -> String {
         let who = &target.who;
         cells.push(cell(who.user.as_deref()));
         cells.push(cell(who.short_name().as_deref()));
-        let parked = if who.is_parked { "[parked] " } else { "" };
-        cells.push(match &who.command {
-            Some(command) => text::clean(&format!("{}  {parked}{command}", target.name)),
-            None => text::clean(&target.name),
+        let name = text::clean(&target.name);
+        cells.push(match text::runs(who) {
+            Some(command) => format!("{name}  {}", print::command(&command)),
+            None => name,
         });
         cells
     });

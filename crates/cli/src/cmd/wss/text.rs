@@ -9,6 +9,7 @@ use std::fmt::Write;
 
 use super::beside;
 use super::nodes::on_nodes;
+use crate::duration;
 use strata_host::observe::Subject;
 use strata_host::observe::cache::CacheReport;
 use strata_host::observe::ledger::{Figures, MappingReport, WorkingSetReport};
@@ -33,22 +34,9 @@ pub(super) fn target(subject: &Subject, name_of: impl Fn(i32) -> Option<String>)
     }
 }
 
-/// A time in seconds as people say it: 250 ms, 1.5 s, 90 s, 10 min, 2 h.
+/// A time in seconds as people say it.
 fn span(seconds: f64) -> String {
-    let ms = (seconds * 1000.0).round().max(0.0) as u64;
-    match ms {
-        0..1000 => format!("{ms} ms"),
-        ms if ms.is_multiple_of(3_600_000) => format!("{} h", ms / 3_600_000),
-        ms if ms.is_multiple_of(60_000) => format!("{} min", ms / 60_000),
-        ms if ms < 60_000 && !ms.is_multiple_of(1000) => {
-            // Tenths, without the one that says nothing.
-            match (ms + 50) / 100 {
-                tenths if tenths.is_multiple_of(10) => format!("{} s", tenths / 10),
-                tenths => format!("{}.{} s", tenths / 10, tenths % 10),
-            }
-        }
-        ms => format!("{} s", (ms + 500) / 1000),
-    }
+    duration::span((seconds * 1000.0).round().max(0.0) as u64)
 }
 
 /// The one sentence: how much is needed and how much is not, as far as the watch can tell.
@@ -157,7 +145,11 @@ pub(super) fn report(report: &WorkingSetReport) -> String {
         cost.clearing_ms / nr_walks,
         Bytes(cost.stamps_bytes)
     );
-    let _ = writeln!(text, "the target was held up {}", cost.hold_up);
+    let _ = writeln!(
+        text,
+        "the target was held up {}, all its processes together",
+        cost.hold_up
+    );
     if report.walk_seconds() > report.interval_seconds * 1.5 {
         let _ = writeln!(
             text,

@@ -11,7 +11,7 @@
 
 use super::nodes::{NodeStatus, fit};
 use super::{AgedPages, Ages, KindBytes, OnNodes};
-use crate::observe::programs::{Label, Program, Programs, printable};
+use crate::observe::programs::{Label, Program, Programs};
 use crate::observe::{Observer, Piece, SpaceId, Visitor, Walked};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,6 +21,7 @@ use strata_linux::addr::TableNo;
 use strata_linux::cgroup::GroupReader;
 use strata_linux::nodes::Nodes;
 use strata_linux::process::{Mapping, Process};
+use strata_linux::{plain, swap};
 
 /// Of what lies idle this share stays in a safe budget: one in so many parts.
 const MARGIN_SHARE: u64 = 10;
@@ -85,7 +86,7 @@ impl RankedGroup {
     pub fn called(&self) -> String {
         let label = Label::of(&self.group);
         let of_pod = label.name().filter(|_| label.pod.is_some());
-        of_pod.unwrap_or_else(|| self.group.escape_default().to_string())
+        of_pod.unwrap_or_else(|| plain::line(&self.group).into_owned())
     }
 
     /// The working set of the group: in memory, and accessed within the age.
@@ -103,6 +104,8 @@ pub struct SafeBudget {
     pub budget_bytes: u64,
     /// By how much it is below what is charged now.
     pub saves_bytes: u64,
+    /// The size of a swap device for what goes; `None` where the machine's swap has room for it.
+    pub swap_bytes: Option<u64>,
 }
 
 /// One of the programs of a group, by what it could give.
@@ -210,8 +213,8 @@ impl IdleGroups {
             let label = Label::of(group);
             groups.push(RankedGroup {
                 group: group.to_owned(),
-                unit: label.unit.as_deref().map(printable),
-                container: label.container.as_deref().map(printable),
+                unit: label.unit,
+                container: label.container,
                 pod: label.pod,
                 nr_processes: spaces.len() as u64,
                 resident_bytes: ages.resident().total_bytes(),
@@ -267,6 +270,7 @@ fn safe_budget(group: &RankedGroup) -> Option<SafeBudget> {
         group: group.group.clone(),
         budget_bytes,
         saves_bytes,
+        swap_bytes: swap::is_swap_below(saves_bytes).then(|| swap::device_bytes_for(saves_bytes)),
     })
 }
 

@@ -9,10 +9,11 @@
 use super::super::cache::CacheReport;
 use super::super::files::FilesReport;
 use super::super::ledger::{Ages, Census, IDLE_BOUNDS_S, KindBytes, MappingAges, OnNodes};
-use super::super::programs::{Label, Person, printable};
+use super::super::programs::{Label, Person};
 use std::sync::Arc;
 use std::time::Duration;
 use strata_linux::hold_up::HoldUpReport;
+use strata_linux::plain;
 use strata_linux::process::{MachineMemory, MappingClass, memory_pressure_percent};
 
 /// Bars of every target.
@@ -112,9 +113,9 @@ impl WhoView {
     pub(super) fn new(group: Option<&str>, root: Option<&Person>) -> WhoView {
         let label = group.map(Label::of).unwrap_or_default();
         WhoView {
-            group: group.map(printable),
-            unit: label.unit.as_deref().map(printable),
-            container: label.container.as_deref().map(printable),
+            group: group.map(|group| plain::line(group).into_owned()),
+            unit: label.unit,
+            container: label.container,
             pod: label.pod,
             pid: root.map(|root| root.pid),
             command: root.map(|root| root.command.clone()),

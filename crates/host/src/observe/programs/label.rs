@@ -9,7 +9,9 @@
 //! | `.../kubepods-QOS-podUID.slice/...` (systemd), `/kubepods/QOS/podUID/...` (cgroupfs) | pod `UID` |
 //! | `/lxc/NAME/...`, `/lxc.payload.NAME/...`, `.../machine-NAME.scope/...` | container `NAME` |
 //!
-//! **Invariants** I1: a name is told as it stands in the path, without escapes; nothing is asked of anybody.
+//! **Invariants** I1: a name is told as it stands in the path, without escapes and control characters; nothing is asked of anybody.
+
+use strata_linux::plain;
 
 /// Hexadecimal digits of a container's id.
 const ID_DIGITS: usize = 64;
@@ -48,9 +50,11 @@ impl Label {
             let is_one = |part: &&&str| kinds.iter().any(|kind| part.ends_with(kind));
             parts.iter().rev().find(is_one).map(|part| unescape(part))
         };
+        let plain = |name: String| plain::line(&name).into_owned();
+        let unit = innermost(&[".service", ".scope"]).or_else(|| innermost(&[".slice"]));
         Label {
-            unit: innermost(&[".service", ".scope"]).or_else(|| innermost(&[".slice"])),
-            container,
+            unit: unit.map(plain),
+            container: container.map(plain),
             pod: parts.iter().find_map(|part| pod(part)),
         }
     }
@@ -168,6 +172,13 @@ mod tests {
         for path in ["/", "/redis", "/redis/below", ""] {
             assert_eq!(names(path), (None, None, None), "{path}");
         }
+    }
+
+    #[test]
+    fn nothing_a_terminal_would_obey_is_in_a_name() {
+        let label = Label::of("/a\\x0ab\u{1b}[2J.service/lxc/c\nd");
+        assert_eq!(label.unit.as_deref(), Some("a?b?[2J.service"));
+        assert_eq!(label.container.as_deref(), Some("c?d"));
     }
 
     #[test]

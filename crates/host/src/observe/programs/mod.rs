@@ -16,6 +16,7 @@ pub use trees::{Link, split};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
+use strata_linux::plain;
 use strata_linux::process::{Stat, read_stat, stalled};
 use strata_linux::sys::users;
 
@@ -37,18 +38,13 @@ pub struct Person {
     pub user: String,
 }
 
-/// A text from outside without what a terminal would obey.
-pub fn printable(text: &str) -> String {
-    text.replace(|c: char| c.is_control(), "?")
-}
-
 /// Words that end in NUL as a line.
 fn command_line(bytes: &[u8]) -> String {
     let bytes = &bytes[..bytes.len().min(COMMAND_BYTES_MAX)];
     let text = String::from_utf8_lossy(bytes)
         .trim_end_matches('\0')
         .replace('\0', " ");
-    printable(&text).chars().take(COMMAND_CHARS_MAX).collect()
+    plain::line(&text).chars().take(COMMAND_CHARS_MAX).collect()
 }
 
 impl Person {
@@ -59,7 +55,7 @@ impl Person {
             .is_none()
             .then(|| fs::read(format!("/proc/{pid}/cmdline")));
         let bytes = words.and_then(Result::ok).unwrap_or_default();
-        let name = printable(&stat.comm);
+        let name = stat.comm.clone();
         let command = match command_line(&bytes) {
             text if text.trim().is_empty() => format!("[{name}]"),
             text => text,
@@ -80,7 +76,7 @@ impl Person {
 
 fn user_name(uid: u32) -> String {
     let found = users::find(users::Key::Uid(uid)).ok().flatten();
-    let name = found.map(|entry| printable(&entry.name.to_string_lossy()));
+    let name = found.map(|entry| plain::line(&entry.name.to_string_lossy()).into_owned());
     name.unwrap_or_else(|| uid.to_string())
 }
 
@@ -148,9 +144,8 @@ impl Programs {
 
     fn ask(&mut self, pid: i32, stat: &Stat) -> &Known {
         // A new name tells of exec; one that keeps its name keeps its user nearly always.
-        let is_it = |known: &Known| {
-            known.start_ticks == stat.start_ticks && known.person.name == printable(&stat.comm)
-        };
+        let is_it =
+            |known: &Known| known.start_ticks == stat.start_ticks && known.person.name == stat.comm;
         if !self.known.get(&pid).is_some_and(is_it) {
             self.known.remove(&pid);
         }

@@ -24,6 +24,7 @@ mod cliff;
 mod holding;
 mod minimum;
 mod orders;
+mod rows;
 
 pub use cliff::Cliff;
 pub use holding::{BadHolding, Holding, SHARE_HELD_MIN, Span};
@@ -132,7 +133,8 @@ impl Question {
     }
 }
 
-/// One budget.
+/// One budget. Neither refaults nor slowdown are ever more than at a smaller one: a policy may do better with less memory by
+/// accident, and then the lesser figure stands for the larger budgets, too.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Point {
     /// The budget.
@@ -145,9 +147,11 @@ pub struct Point {
     pub refaults: Span<u64>,
     /// Refaults a second of the time recorded.
     pub refaults_per_second: Ratio,
-    /// What they cost, of the busy time. Never more than at a smaller budget: a policy may do better with less memory by accident, and
-    /// then the lesser figure stands for the larger budgets, too (the running minimum from small to large).
+    /// What they cost, of the busy time.
     pub slowdown: Span<Ratio>,
+    /// Somebody asked for this budget.
+    #[serde(skip)]
+    pub is_asked: bool,
 }
 
 /// The answer.
@@ -245,7 +249,8 @@ pub fn plan_sample(
     let asked = asked.map(|size| size.pages(footprint_all));
     let in_sample = |pages: u32| pages.div_ceil(one_in);
     let (whole, asked) = (whole.map(in_sample), asked.map(in_sample));
-    let sizes: Vec<u32> = of_curve.chain(whole).chain(asked).collect();
+    let asked: Vec<u32> = asked.collect();
+    let sizes: Vec<u32> = of_curve.chain(whole).chain(asked.iter().copied()).collect();
     search.run(&sizes)?;
     let mut budgets = Vec::new();
     for bound in Bound::ALL {
@@ -259,7 +264,7 @@ pub fn plan_sample(
         highest: bytes(budgets[2]),
     };
     let slowdown_limit = Ratio::of(question.slowdown_millionths, 1_000_000);
-    let points = search.points(workload.footprint_pages());
+    let points = search.points(workload.footprint_pages(), &asked);
     Ok(Plan {
         recording: workload.name().to_owned(),
         policy: question.policy_text(),
@@ -424,7 +429,7 @@ impl Search<'_> {
         Ratio::of(cost_ns, self.question.busy_us.saturating_mul(1000))
     }
 
-    fn points(&self, footprint: u32) -> Vec<Point> {
+    fn points(&self, footprint: u32, asked: &[u32]) -> Vec<Point> {
         let point = |(size, tried): (&u32, &Tried)| {
             let refaults = Bound::ALL.map(|bound| bound.of(tried, |of| of.nr_refaults));
             let costs = Bound::ALL.map(|bound| bound.of(tried, |of| of.cost_ns));
@@ -453,6 +458,7 @@ impl Search<'_> {
                     lowest,
                     highest,
                 },
+                is_asked: asked.contains(size),
             }
         };
         minimum::running(self.tried.iter().map(point).collect())

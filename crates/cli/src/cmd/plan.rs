@@ -251,7 +251,7 @@ fn table(plan: &Plan, paste: &Paste) -> String {
         }
     );
     text.push_str("     budget  of it         held  refaults/s  slowdown  best to worst case\n");
-    for point in &plan.points {
+    for point in plan.rows() {
         text.push_str(&row(point));
     }
     text.push_str(&verdict(plan, paste));
@@ -436,6 +436,7 @@ mod tests {
                 lowest: Ratio::of(lowest, 1000),
                 highest: Ratio::of(highest, 1000),
             },
+            is_asked: false,
         };
         Plan {
             recording: "run.strata".to_owned(),

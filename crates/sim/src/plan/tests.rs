@@ -265,3 +265,29 @@ fn a_sample_of_the_pages_comes_near_to_the_plan_for_all_of_them() {
     };
     near("refaults at half", half(&of_all), half(&sampled), 15);
 }
+
+#[test]
+fn rows_are_where_the_curve_bends_and_what_was_asked_for() {
+    let question = Question {
+        budgets: vec![MemorySize::Pages(123)],
+        ..question("lru", 7_000)
+    };
+    let plan = plan_with(&question);
+    let of_footprint = |point: &&Point| point.of_footprint.millionths() / 10_000;
+    let rows: Vec<u64> = plan.rows().iter().map(of_footprint).collect();
+    // Of the many budgets around the answer those that say something new are told.
+    let near = |range: std::ops::Range<u64>| rows.iter().filter(|of| range.contains(of)).count();
+    assert!(plan.points.len() > rows.len() + 3, "{rows:?}");
+    assert!(near(20..91) >= 7 && near(91..100) <= 2, "{rows:?}");
+    let told = plan.rows();
+    let is_told = |bytes: u64| told.iter().any(|point| point.memory_bytes == bytes);
+    assert!(is_told(123 * PAGE_BYTES), "{rows:?}");
+    let budget = plan.budget_bytes;
+    assert!(
+        [budget.expected, budget.highest]
+            .into_iter()
+            .flatten()
+            .all(is_told),
+        "{rows:?}"
+    );
+}

@@ -1,6 +1,6 @@
 //! A census as a record: what `strata wss --format json` prints.
 //!
-//! **Owns** the names of the fields (`docs/guide/wss.md`). **Does not own** the figures (`census`), nor any
+//! **Owns** the names of the fields (`docs/reference/observe.md`). **Does not own** the figures (`census`), nor any
 //! text for people.
 
 use super::{Ages, Census, MappingAges, OnNodes};

@@ -4,20 +4,21 @@
 //! to write nor to remove: in a directory that others may write to, a link that somebody else has put there
 //! would decide which file is lost.
 //!
-//! **Owns** drafts, renaming, what a replaced file keeps (mode and owner), and opening what is no file (devices, pipes). **Does
-//! not own** any text.
+//! **Owns** drafts, renaming, what a replaced file keeps (mode and owner), opening what is no file (devices, pipes), and reading
+//! a file that has to be one. **Does not own** any text.
 //!
 //! **Invariants** I1: nothing here waits for somebody to read a pipe without a bound, neither to open nor to write.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use strata_linux::units::Bytes;
 
 /// Names that are tried for a draft: others may have put files there.
 const DRAFTS_MAX: u32 = 16;
@@ -135,6 +136,30 @@ pub fn replace(place: &Path, text: &[u8], fresh: Fresh) -> io::Result<FileId> {
     let draft = Draft::beside(place, fresh)?;
     draft.file().write_all(text)?;
     draft.put()
+}
+
+/// Reads a text of so many bytes at most.
+///
+/// # Errors
+/// A longer one, and what is no regular file, is `InvalidInput`.
+pub fn read_text(place: &Path, bytes_max: u64) -> io::Result<String> {
+    let mut options = File::options();
+    // To open a pipe that nobody writes to would take for ever.
+    let file = options
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(place)?;
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(no_file(place, &found));
+    }
+    let mut text = String::new();
+    let nr_bytes = file.take(bytes_max + 1).read_to_string(&mut text)?;
+    if nr_bytes as u64 > bytes_max {
+        let why = format!("it has more than {}", Bytes(bytes_max));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    }
+    Ok(text)
 }
 
 /// Opens a file that grows in its place, emptied; a device, a pipe or a descriptor of ours (`/dev/stdout`) as it is. Writes to it wait
@@ -393,6 +418,28 @@ mod tests {
             .write_all(b"after")
             .unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "before after");
+    }
+
+    #[test]
+    fn what_is_no_file_or_too_long_is_not_read_and_nobody_waits_for_a_pipe() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("text");
+        fs::write(&path, "a text").unwrap();
+        assert_eq!(read_text(&path, 6).unwrap(), "a text");
+        // A hole of terabytes is not read to its end.
+        File::create(&path).unwrap().set_len(1 << 42).unwrap();
+        let pipe = directory.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.unwrap().success());
+        for (place, why) in [
+            (path.as_path(), "more than 1 KiB"),
+            (&pipe, "no regular file"),
+            (Path::new("/dev/zero"), "no regular file"),
+            (directory.path(), "a directory"),
+        ] {
+            let error = read_text(place, 1 << 10).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
     }
 
     #[test]

@@ -15,6 +15,7 @@ use strata_host::managed::{
     CacheFirst, FileBudget, PatternError, Promised, Rule, Rules, TierRules, Whom,
 };
 
+use strata_host::whole_file;
 use strata_linux::process::launch::User;
 use strata_linux::swap::SwapSpec;
 use strata_linux::units::parse_size;
@@ -26,6 +27,8 @@ use crate::cli::parse_percent;
 use crate::cmd::park::keep_arg;
 use crate::failure::UsageError;
 
+/// Rules of any host are shorter.
+const FILE_BYTES_MAX: u64 = 1 << 20;
 /// The kernel's bound.
 const SWAPPINESS_MAX: u8 = 200;
 
@@ -137,7 +140,7 @@ impl RulesFile {
     /// # Errors
     /// The file can't be read; or what is wrong in it, with line and column.
     pub(super) fn read(path: &Path) -> anyhow::Result<RulesFile> {
-        let text = std::fs::read_to_string(path)
+        let text = whole_file::read_text(path, FILE_BYTES_MAX)
             .with_context(|| format!("reading the rules in {} failed", path.display()))?;
         parse(&text).map_err(|wrong| {
             let before = text.get(..wrong.at.start).unwrap_or(&text);

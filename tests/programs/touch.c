@@ -21,6 +21,7 @@
  *   fork N | reap                 N children that sleep; ends them
  *   threads N                     N threads that sleep
  *   leaderexit                    the main thread exits, another one goes on obeying
+ *   exec                          becomes the same program anew, with the same options: ready ...
  *   flush                         drops every address translation the processors hold for us
  *   sleep SECONDS | exit CODE
  */
@@ -48,6 +49,7 @@
 static uint8_t *region;
 static uint64_t nr_pages;
 static uint8_t *written; /* pages whose content verify() knows */
+static char **arguments;
 static pid_t children[1024];
 static size_t nr_children;
 static atomic_bool hammering;
@@ -294,6 +296,10 @@ static void obey_line(const char *line)
         rest();
     } else if (!strcmp(verb, "fork")) {
         fork_children(a);
+    } else if (!strcmp(verb, "exec")) {
+        /* The first thread may have ended, and has no program then. */
+        execv("/proc/thread-self/exe", arguments);
+        answer(1);
     } else if (!strcmp(verb, "flush")) {
         forget_translations();
         answer(0);
@@ -356,6 +362,7 @@ static void *obey(void *heir)
 
 int main(int argc, char **argv)
 {
+    arguments = argv;
     uint64_t size = 64 * MIB;
     const char *path = NULL;
     bool shared = false, thp = false;

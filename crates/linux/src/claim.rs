@@ -55,8 +55,15 @@ pub enum Life {
         /// Its process id.
         pid: i32,
     },
-    /// A session of another run directory, which this one can't name.
-    Elsewhere,
+    /// A session of another run directory, which this one can't name, or a process that locks the group as one does.
+    Elsewhere {
+        /// The locked file.
+        file: PathBuf,
+        /// The process, where it can be seen.
+        pid: Option<i32>,
+        /// Its command line, as one line.
+        command: String,
+    },
     /// Nobody of the session runs.
     Nobody {
         /// Where the session's state lies.
@@ -67,7 +74,7 @@ pub enum Life {
 impl Holder {
     /// Whether the session's Strata runs, so that waiting a moment is in vain.
     pub fn is_running(&self) -> bool {
-        matches!(self.life, Life::Strata { .. } | Life::Elsewhere)
+        matches!(self.life, Life::Strata { .. } | Life::Elsewhere { .. })
     }
 }
 
@@ -85,10 +92,20 @@ impl fmt::Display for Holder {
                 "session {session} has died and its keeper (pid {pid}) has not put the limits of {group} \
                  back yet; it may be stopped (`kill -CONT {pid}`)"
             ),
-            Life::Elsewhere => write!(
-                f,
-                "another Strata, whose run directory is another one (STRATA_RUN_DIR), holds {group}; end that run first"
-            ),
+            Life::Elsewhere { file, pid, command } => {
+                let file = file.display();
+                match pid {
+                    Some(pid) => write!(
+                        f,
+                        "process {pid} ({command}) holds {group}: it has {file} locked"
+                    )?,
+                    None => write!(f, "somebody holds {group}: {file} is locked")?,
+                }
+                write!(
+                    f,
+                    ", as a Strata does whose run directory is another one (STRATA_RUN_DIR); end that first"
+                )
+            }
             Life::Nobody { directory } => write!(
                 f,
                 "session {session} has died and the limits of {group} could not be put back yet; see {}",

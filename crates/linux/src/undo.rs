@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::cgroup::GroupMark;
+use crate::cgroup::{GroupMark, as_text};
 use crate::claim::{Claim, ClaimError};
 use crate::run_dir::ProcessMark;
 use crate::swap::SwapRecord;
@@ -28,6 +28,7 @@ pub enum Undo {
     /// Write `value` back into a control file; due at once when Strata is gone.
     RestoreFile {
         /// The control file.
+        #[serde(with = "as_text")]
         path: PathBuf,
         /// What the file held before the first change.
         value: String,
@@ -35,11 +36,13 @@ pub enum Undo {
     /// Remove a group of ours; due when the program has ended.
     RemoveGroup {
         /// The group's directory.
+        #[serde(with = "as_text")]
         path: PathBuf,
     },
     /// Let the processes of a group go on; due at once.
     Thaw {
         /// The control file that stopped them.
+        #[serde(with = "as_text")]
         path: PathBuf,
     },
     /// Let a process go on that a signal has stopped; due at once.

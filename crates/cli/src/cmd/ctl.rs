@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::Value;
-use strata_host::park::{self, Halted};
+use strata_host::park;
 use strata_host::remote::{Form, Request, Running};
 use strata_linux::units::Bytes;
 
@@ -167,7 +167,10 @@ pub(crate) fn run(args: &CtlArgs) -> anyhow::Result<ExitCode> {
 
 /// Lists what is parked, from the notes of it.
 fn parked(format: Format) -> anyhow::Result<ExitCode> {
-    let notes = park::parked();
+    let (notes, troubles): (Vec<_>, Vec<_>) = park::parked().into_iter().partition(Result::is_ok);
+    let notes: Vec<_> = notes.into_iter().flatten().collect();
+    let whys = troubles.iter().filter_map(|trouble| trouble.as_ref().err());
+    whys.for_each(|why| print::error(why));
     let text = match format {
         Format::Json => {
             let notes = notes.iter().map(|note| {
@@ -175,12 +178,13 @@ fn parked(format: Format) -> anyhow::Result<ExitCode> {
                     "id": note.id, "name": note.name, "pids": note.running(), "halted": note.halted,
                     "parked_at_unix_s": note.parked_at_unix_s,
                     "resident_before_bytes": note.resident_before_bytes,
+                    "swapped_before_bytes": note.swapped_before_bytes,
                     "resident_after_bytes": note.resident_after_bytes,
                 })
             });
             format!("{}\n", Value::Array(notes.collect()))
         }
-        Format::Text if notes.is_empty() => "nothing is parked\n".to_owned(),
+        Format::Text if notes.is_empty() && troubles.is_empty() => "nothing is parked\n".to_owned(),
         Format::Text => {
             let row = |id: &str, was: &str, is: &str, halted: &str, name: &str| {
                 format!("{id:<24} {was:>10} {is:>10}  {halted:<8} {name}\n")
@@ -189,11 +193,11 @@ fn parked(format: Format) -> anyhow::Result<ExitCode> {
             for note in &notes {
                 let after = note.resident_after_bytes;
                 let is = after.map_or_else(|| "?".to_owned(), |bytes| Bytes(bytes).to_string());
-                let was = Bytes(note.resident_before_bytes).to_string();
-                let halted = if note.halted == Halted::No {
-                    "no"
-                } else {
+                let was = Bytes(note.held_before_bytes()).to_string();
+                let halted = if note.halted.is_standing() {
                     "yes"
+                } else {
+                    "no"
                 };
                 text += &row(&note.id, &was, &is, halted, &note.name);
             }
@@ -201,7 +205,10 @@ fn parked(format: Format) -> anyhow::Result<ExitCode> {
         }
     };
     print::data(text)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(match troubles.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
 }
 
 fn told(request: &Request, answer: &Value) -> String {

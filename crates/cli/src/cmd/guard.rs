@@ -469,7 +469,7 @@ fn tell_news(all: Vec<News>) {
 
 /// Wakes what is parked of the groups looked after, as the swap is taken down that they were in.
 fn wake_parked(managed: &Managed) {
-    for note in park::parked() {
+    for note in park::parked().into_iter().flatten() {
         if note.group().is_some_and(|group| managed.looks_after(group))
             && let Err(error) = park::wake(&note.id, None)
         {

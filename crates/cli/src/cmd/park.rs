@@ -127,6 +127,7 @@ pub(crate) fn run(args: &ParkArgs) -> anyhow::Result<ExitCode> {
 fn watch(id: &str, format: Format, interrupt: &Interrupt) -> anyhow::Result<()> {
     let notes: Vec<_> = park::parked()
         .into_iter()
+        .flatten()
         .filter(|note| note.id == id)
         .collect();
     let mut watch = Watch::over(&notes);
@@ -192,6 +193,7 @@ mod tests {
             nr_processes: 1,
             is_dry_run: false,
             resident_before_bytes: 612 << 20,
+            swapped_before_bytes: 0,
             resident_after_bytes: 14 << 20,
             swapped_bytes: 564 << 20,
             swap_memory_bytes: 141 << 20,

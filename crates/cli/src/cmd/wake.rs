@@ -55,22 +55,37 @@ struct WhoArgs {
     #[arg(short, long, value_name = "PID", value_parser = parse_pid, allow_hyphen_values = true)]
     pid: Option<i32>,
 
-    /// All that is parked
+    /// All that is parked, and all that a Strata has stopped which has died
     #[arg(short, long)]
     all: bool,
 }
 
 /// Wakes, and tells.
 pub(crate) fn run(args: &WakeArgs) -> anyhow::Result<ExitCode> {
+    let mut status = ExitCode::SUCCESS;
     let ids: Vec<String> = match (&args.who.id, args.who.pid) {
         (Some(id), _) => vec![id.clone()],
         (None, Some(pid)) => {
             let nobody = || UsageError(format!("process {pid} is not parked"));
-            vec![park::find(pid).ok_or_else(nobody)?.id]
+            vec![park::find(pid)?.ok_or_else(nobody)?.id]
         }
-        (None, None) => park::parked().into_iter().map(|note| note.id).collect(),
+        (None, None) => {
+            if let Err(error) = park::recover() {
+                print::warning(&error);
+            }
+            let mut ids = Vec::new();
+            for note in park::parked() {
+                match note {
+                    Ok(note) => ids.push(note.id),
+                    Err(error) => {
+                        print::error(&error);
+                        status = ExitCode::FAILURE;
+                    }
+                }
+            }
+            ids
+        }
     };
-    let mut status = ExitCode::SUCCESS;
     for id in &ids {
         match park::wake(id, args.limit) {
             Ok(woken) => tell(&woken, args.format)?,
@@ -86,7 +101,7 @@ pub(crate) fn run(args: &WakeArgs) -> anyhow::Result<ExitCode> {
             }
         }
     }
-    if ids.is_empty() {
+    if ids.is_empty() && status == ExitCode::SUCCESS {
         print::note(&"nothing is parked");
     }
     tidy();

@@ -2,12 +2,14 @@
 
 use crate::support;
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::Write;
 use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use rustix::fs::{FlockOperation, flock};
 use rustix::process::Signal;
 use support::leaks::Guard;
 use support::live::{Live, TestGroup, children, is_limited, memory_mount, send, state, wait_until};
@@ -243,11 +245,35 @@ fn another_run_directory_does_not_make_a_group_free() {
     let refused = second.finish();
     assert_eq!(refused.code(), Some(125), "{}", refused.stderr);
     assert!(
-        refused.stderr.contains("another Strata") && refused.stderr.contains("STRATA_RUN_DIR"),
+        refused.stderr.contains("STRATA_RUN_DIR"),
         "{}",
         refused.stderr
     );
     assert_eq!(world.group.values(), held, "the second changed something");
+    let own = format!("process {}", holder.pid());
+    assert!(refused.stderr.contains(&own), "{}", refused.stderr);
+    end(holder);
+}
+
+#[test]
+fn who_may_only_read_a_group_can_not_keep_strata_from_it() {
+    needs!("cap_bpf", "memory_cgroup");
+    let _guard = Guard::new();
+    let world = World::new("flocked");
+    let readable = fs::read_dir(&world.group.path).expect("there").flatten();
+    let readable = readable.filter(|entry| {
+        let mode = entry.metadata().map_or(0, |found| found.mode());
+        mode & 0o004 != 0
+    });
+    let paths = readable.map(|entry| entry.path());
+    let held: Vec<File> = paths
+        .chain([world.group.path.clone()])
+        .filter_map(|path| File::open(path).ok())
+        .filter(|file| flock(file, FlockOperation::NonBlockingLockExclusive).is_ok())
+        .collect();
+    assert!(held.len() > 1);
+    let holder = Live::start(&world.attach());
+    holder.wait_until_it_answers();
     end(holder);
 }
 

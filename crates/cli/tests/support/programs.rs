@@ -118,14 +118,7 @@ impl Touch {
             .expect("touch starts");
         let stdin = child.stdin.take().expect("piped");
         let mut stdout = BufReader::new(child.stdout.take().expect("piped"));
-        let mut line = String::new();
-        stdout.read_line(&mut line).expect("touch says ready");
-        let mut words = line.split_whitespace();
-        assert_eq!(words.next(), Some("ready"), "touch said {line:?}");
-        let mut word = || words.next().expect("ready ADDRESS PAGES PID");
-        let address = u64::from_str_radix(word().trim_start_matches("0x"), 16).expect("address");
-        let nr_pages = word().parse().expect("pages");
-        let pid = word().parse().expect("pid");
+        let (address, nr_pages, pid) = Touch::ready(&mut stdout);
         Touch {
             child,
             stdin,
@@ -134,6 +127,23 @@ impl Touch {
             nr_pages,
             pid,
         }
+    }
+
+    fn ready(stdout: &mut BufReader<ChildStdout>) -> (u64, u64, i32) {
+        let mut line = String::new();
+        stdout.read_line(&mut line).expect("touch says ready");
+        let mut words = line.split_whitespace();
+        assert_eq!(words.next(), Some("ready"), "touch said {line:?}");
+        let mut word = || words.next().expect("ready ADDRESS PAGES PID");
+        let address = u64::from_str_radix(word().trim_start_matches("0x"), 16).expect("address");
+        let nr_pages = word().parse().expect("pages");
+        (address, nr_pages, word().parse().expect("pid"))
+    }
+
+    /// Has it become the same program anew.
+    pub(crate) fn exec(&mut self) {
+        writeln!(self.stdin, "exec").expect("touch listens");
+        (self.address, self.nr_pages, self.pid) = Touch::ready(&mut self.stdout);
     }
 
     /// Sends a command and returns its answer, `ok ...` or `error ...`.

@@ -2,6 +2,7 @@
 //!
 //! **Owns** reading that much of another session's state. **Does not own** what is done with it.
 
+use std::io;
 use std::path::PathBuf;
 
 use super::state::State;
@@ -30,7 +31,10 @@ pub(crate) fn look_at(id: &str) -> Option<SessionView> {
 }
 
 /// Whether the Strata of the session of that name runs.
-pub(crate) fn is_running(id: &str) -> bool {
-    State::load(&run_dir().join(id))
-        .is_ok_and(|state| state.is_some_and(|state| state.owner.is_running()))
+///
+/// # Errors
+/// The session may not be looked at.
+pub(crate) fn is_running(id: &str) -> io::Result<bool> {
+    let state = State::load(&run_dir().join(id))?;
+    Ok(state.is_some_and(|state| state.owner.is_running()))
 }

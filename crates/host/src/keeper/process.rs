@@ -377,7 +377,7 @@ fn take_over(directory: &Path) -> Result<(), String> {
     // Nobody with another run directory begins on the groups before they are as they were. One that has begun is left in peace:
     // only values that are still this session's are put back.
     let held: Vec<File> = (state.groups.iter())
-        .filter_map(|group| hold(&group.path).ok())
+        .filter_map(|group| hold(&group.path).ok().flatten())
         .collect();
     carry_out(&mut state, directory, Due::AtOnce);
     drop(held);

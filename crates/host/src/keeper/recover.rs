@@ -2,12 +2,13 @@
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::state::{State, claim_directory, remove_directory};
 use super::undo::{Due, carry_out, is_waiting};
 use strata_linux::run_dir::trust::{self, Missing};
-use strata_linux::run_dir::{boot_id, is_common, run_dir};
+use strata_linux::run_dir::{boot_id, is_common, names, run_dir};
+use strata_linux::undo::Undo;
 
 /// What was found of a session that nobody holds any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +31,7 @@ pub enum Outcome {
 }
 
 /// Looks through the run directory and undoes what nobody holds. Sessions of living Stratas and
-/// keepers, and those that keep their swap, are left alone and not reported.
+/// keepers are left alone, swap that is kept stays, and neither is reported.
 ///
 /// # Errors
 /// If the run directory can't be read; one that does not exist holds nothing.
@@ -44,24 +45,18 @@ pub fn recover_in(run_dir: &Path) -> io::Result<Vec<Recovered>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         checked => checked?,
     }
-    let entries = match fs::read_dir(run_dir) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(error),
-    };
-    let mut directories: Vec<PathBuf> = entries
-        .flatten()
-        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
-        .map(|entry| entry.path())
-        .filter(|path| path.file_name().is_some_and(|name| !is_common(name)))
-        .collect();
-    directories.sort();
+    let names = names(run_dir)?.into_iter().filter(|name| !is_common(name));
+    let directories = names.map(|name| run_dir.join(name));
     let mut found = Vec::new();
-    for directory in directories {
-        if is_kept(&directory) {
-            continue;
-        }
+    for directory in
+        directories.filter(|path| fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()))
+    {
+        let is_kept = is_kept(&directory);
         let outcome = match claim_directory(run_dir, &directory) {
+            Ok(Some(_lock)) if is_kept => match recover_kept(&directory) {
+                Some(left) => left,
+                None => continue,
+            },
             Ok(Some(_lock)) => recover_one(&directory),
             Ok(None) => continue,
             Err(error) => Outcome::Left(vec![error.to_string()]),
@@ -83,6 +78,17 @@ fn is_kept(directory: &Path) -> bool {
             && state.swap().is_some()
             && boot_id().is_ok_and(|now| now == state.boot_id)
     })
+}
+
+/// Of a session that keeps its swap all else is undone: nothing stands still by who has died. `None`: there is no more to say.
+fn recover_kept(directory: &Path) -> Option<Outcome> {
+    let mut state = State::load(directory).ok().flatten()?;
+    if state.undo.iter().all(|undo| matches!(undo, Undo::Swap(_))) {
+        return None;
+    }
+    let errors = carry_out(&mut state, directory, Due::AtOnce);
+    let left = errors.iter().map(ToString::to_string).collect();
+    (!errors.is_empty()).then_some(Outcome::Left(left))
 }
 
 fn recover_one(directory: &Path) -> Outcome {
@@ -116,5 +122,50 @@ fn recover_one(directory: &Path) -> Outcome {
     match remove_directory(directory) {
         Ok(()) => Outcome::Cleaned,
         Err(error) => left(&error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+    use strata_linux::process::halt;
+    use strata_linux::run_dir::ProcessMark;
+    use strata_linux::swap::{Backing, SwapRecord};
+
+    #[test]
+    fn whoever_a_dead_session_has_stopped_goes_on_though_its_swap_is_kept() {
+        let run_dir = tempfile::tempdir().expect("a directory");
+        let mut child = Command::new("sleep").arg("60").spawn().expect("starts");
+        let pid = child.id() as i32;
+        let stopped = ProcessMark::of(pid).expect("runs");
+        let _ = Command::new("kill")
+            .args(["-STOP", &pid.to_string()])
+            .status();
+        while !halt::is_stopped(pid).expect("there") {}
+        let swap = Undo::Swap(SwapRecord {
+            path: "/dev/zram4242".into(),
+            uuid: "none".to_owned(),
+            backing: Backing::Zram {
+                index: 4242,
+                is_hot_added: false,
+            },
+        });
+        let dead = ProcessMark {
+            start_ticks: stopped.start_ticks + 1,
+            ..stopped
+        };
+        let mut state = State::new(boot_id().expect("a boot"), dead);
+        state.keeps_swap = true;
+        state.undo = vec![swap.clone(), Undo::GoOn { process: stopped }];
+        let directory = run_dir.path().join("guard");
+        fs::create_dir(&directory).expect("made");
+        state.save(&directory).expect("saved");
+        assert_eq!(recover_in(run_dir.path()).expect("looked"), []);
+        let is_stopped = halt::is_stopped(pid).expect("there");
+        let left = State::load(&directory).expect("read").expect("kept");
+        let _ = child.kill().and_then(|()| child.wait());
+        assert!(!is_stopped);
+        assert_eq!(left.undo, [swap]);
     }
 }

@@ -9,14 +9,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::claim::find_holder;
+use super::claim::{command_of, find_holder};
 use super::state::{State, claim_directory, make_directory, remove_directory};
 use super::undo::{Due, UndoError, carry_out, is_program_running, put_values_back};
 use super::written;
-use strata_linux::cgroup::GroupMark;
+use strata_linux::cgroup::{self, GroupMark, Hold};
 use strata_linux::claim::{Claim, ClaimError, Holder, Life};
 use strata_linux::run_dir::lock_in;
 use strata_linux::run_dir::{ProcessMark, SOCKET_NAME, boot_id, run_dir};
@@ -80,7 +79,7 @@ struct Inner {
     /// By which the keeper knows that the control loop goes on.
     heartbeat: Heartbeat,
     /// Groups that are acted on, locked so that no session of another run directory acts on them, too.
-    held: Mutex<Vec<(GroupMark, File)>>,
+    held: Mutex<Vec<(GroupMark, Option<File>)>>,
 }
 
 /// A name for a session that no other process uses: the pid, and a number where it is needed.
@@ -283,17 +282,19 @@ fn first_state(directory: &Path) -> io::Result<State> {
     Ok(state)
 }
 
-/// Locks the directory of a group itself, which all run directories have in common. Released when the file is closed.
-pub(super) fn hold(group: &Path) -> Result<File, ClaimError> {
-    let directory = File::open(group).map_err(ClaimError::Io)?;
-    match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(directory),
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(ClaimError::Held(Holder {
+/// Holds a group itself, which all run directories have in common, until the file is closed.
+pub(super) fn hold(group: &Path) -> Result<Option<File>, ClaimError> {
+    match cgroup::hold(group).map_err(|error| ClaimError::Io(io::Error::other(error)))? {
+        Hold::Held(file) => Ok(file),
+        Hold::Taken { file, pid } => Err(ClaimError::Held(Holder {
             session: String::new(),
             group: group.to_owned(),
-            life: Life::Elsewhere,
+            life: Life::Elsewhere {
+                file,
+                command: pid.map(command_of).unwrap_or_default(),
+                pid,
+            },
         })),
-        Err(errno) => Err(ClaimError::Io(errno.into())),
     }
 }
 

@@ -11,17 +11,16 @@
 //! - S2: whoever reads it to undo holds the lock.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
-use strata_linux::cgroup::GroupMark;
-use strata_linux::run_dir::ProcessMark;
-use strata_linux::run_dir::lock_in;
+use strata_linux::cgroup::{GroupMark, as_text};
 use strata_linux::run_dir::trust::{self, Missing};
+use strata_linux::run_dir::{ProcessMark, lock_in, read};
 use strata_linux::swap::SwapRecord;
 use strata_linux::undo::Undo;
 
@@ -44,6 +43,7 @@ pub(super) struct State {
     /// The process under a budget, if there is one in particular.
     pub(super) program: Option<ProcessMark>,
     /// An attached group whose processes are the program.
+    #[serde(default, with = "as_text::option")]
     pub(super) group: Option<PathBuf>,
     /// Whether the session has ended in good order: nobody is waited for with what it could not undo.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -76,14 +76,9 @@ impl State {
     /// # Errors
     /// Also if others could have written it (see `trust`).
     pub(super) fn load(directory: &Path) -> io::Result<Option<State>> {
-        trust::check_directory(directory, Missing::Refuse)?;
-        let mut file = match trust::open_to_read(&directory.join("state.json")) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error),
+        let Some(text) = read(&directory.join("state.json"))? else {
+            return Ok(None);
         };
-        let mut text = Vec::new();
-        file.read_to_end(&mut text)?;
         let state: State = serde_json::from_slice(&text)?;
         if state.version != VERSION {
             let why = format!(

@@ -11,7 +11,7 @@
 //!
 //! **Invariants**
 //! - I1: swap is all that a guard leaves, and it stays until somebody asks for its end: no keeper is needed before. Groups that a
-//!   guard had stopped when it was killed go on when the next one begins, or `strata guard --release`.
+//!   guard had stopped when it was killed go on when the next Strata begins that changes anything, or by `strata wake --all`.
 
 use super::status::{NAME, Status, SwapStatus};
 use super::writer::{ToWrite, Writer};

@@ -270,9 +270,9 @@ impl Status {
     /// The status of the guard that runs, as of its last walk; `None`: there is none that acts.
     ///
     /// # Errors
-    /// The file can't be read, or is no status of this version.
+    /// The guard's directory may not be looked at; the file can't be read, or is no status of this version.
     pub fn of_running() -> io::Result<Option<Status>> {
-        if !keeper::is_running(NAME) {
+        if !keeper::is_running(NAME)? {
             return Ok(None);
         }
         match fs::read(run_dir().join(NAME).join(FILE)) {

@@ -88,7 +88,12 @@ impl Writer {
                     }
                     // Whoever has asked may have ended.
                     Job::Record(freezer, answer) => drop(answer.send(freezer.record(&journal))),
-                    Job::Forget(freezer) => freezer.forget(&journal),
+                    Job::Forget(freezer) => {
+                        if let Err(error) = freezer.forget(&journal) {
+                            // Done twice it does no more than once.
+                            tracing::debug!("a thaw stays recorded: {error}");
+                        }
+                    }
                     Job::End => break,
                 }
             }

@@ -72,7 +72,7 @@ pub enum ParkError {
     #[error("{0}: nothing of it is parked")]
     LeftOut(LeftOut),
     /// Nobody is there.
-    #[error("{0} has no process with memory of its own: there is nothing to park")]
+    #[error("{0} has no process with memory of its own, or has ended: there is nothing to park")]
     Empty(String),
     /// Swap.
     #[error(transparent)]
@@ -98,6 +98,8 @@ pub struct Parked {
     pub is_dry_run: bool,
     /// In memory before, each page by its share.
     pub resident_before_bytes: u64,
+    /// In swap before: a guard takes some of a group before it parks the group.
+    pub swapped_before_bytes: u64,
     /// In memory afterwards; of a dry run what would stay of what was asked to.
     pub resident_after_bytes: u64,
     /// What it has in swap more than before, and what that takes of memory (compressed swap).
@@ -133,8 +135,8 @@ pub fn park(config: &ParkConfig) -> Result<Parked, ParkError> {
         return Err(ParkError::Vital("process 1".to_owned()));
     }
     let mut target = Target::look(config)?;
-    let (id, name) = target.named();
-    target.check(&name)?;
+    let Named { id, name } = target.named.clone();
+    target.check()?;
     let started = Instant::now();
     let before = Usage::of(&target.processes());
     if config.is_dry_run {
@@ -149,13 +151,13 @@ pub fn park(config: &ParkConfig) -> Result<Parked, ParkError> {
     let held = target.held();
     let mut note = Note::new(&id, name, target.noted(&held))?;
     note.resident_before_bytes = before.resident_bytes;
+    note.swapped_before_bytes = before.swapped_bytes;
+    // What stands still under another id is to go on with this one, too.
+    note.halted = note::halted_of(&note.running());
     if let Some(halt) = &halt {
-        note.halted = halt.halted().clone();
+        note.halted = halt.halted().clone().and(note.halted);
     }
     if let Some(earlier) = Note::load(&id)? {
-        note.resident_before_bytes = note
-            .resident_before_bytes
-            .max(earlier.resident_before_bytes);
         note.continues(earlier);
     }
     note.save()?;
@@ -216,8 +218,37 @@ impl Usage {
     }
 }
 
+/// What it is called.
+#[derive(Clone, Debug)]
+struct Named {
+    id: String,
+    name: String,
+}
+
+impl Named {
+    /// To be asked before it is looked at: what ends meanwhile had a name.
+    fn of(subject: &Subject) -> Result<Named, SubjectError> {
+        let pid = match subject {
+            Subject::Cgroup(path) => {
+                let group = GroupReader::open(path)?;
+                return Ok(Named {
+                    id: note::id_of_group(group.name(), group.id()?),
+                    name: group.name().to_owned(),
+                });
+            }
+            Subject::Process(pid) | Subject::Tree(pid) => *pid,
+            Subject::Processes(pids) => pids.first().copied().unwrap_or_default(),
+        };
+        Ok(Named {
+            id: pid.to_string(),
+            name: Process::open(pid)?.comm().to_owned(),
+        })
+    }
+}
+
 /// Whose memory it is, and how old.
 struct Target {
+    named: Named,
     subject: Subject,
     observer: Observer,
     pages: AgedPages,
@@ -232,6 +263,7 @@ impl Target {
     /// Walks twice: the first tells what was accessed at any time, the second what is in use.
     fn look(config: &ParkConfig) -> Result<Target, ParkError> {
         let mut target = Target {
+            named: Named::of(&config.subject)?,
             subject: config.subject.clone(),
             observer: Observer::open(&config.subject, config.access)?,
             pages: AgedPages::new(),
@@ -251,43 +283,22 @@ impl Target {
             .collect()
     }
 
-    fn named(&self) -> (String, String) {
-        let comm = |pid: i32| {
-            let mut processes = self.observer.processes();
-            let found = processes.find(|(_, process)| process.pid() == pid);
-            found.map_or_else(String::new, |(_, process)| process.comm().to_owned())
+    fn check(&self) -> Result<(), ParkError> {
+        let Named { id, name } = &self.named;
+        let who = match &self.subject {
+            Subject::Cgroup(_) => name.clone(),
+            _ => format!("{id} ({name})"),
         };
-        match &self.subject {
-            Subject::Process(pid) | Subject::Tree(pid) => (pid.to_string(), comm(*pid)),
-            Subject::Processes(pids) => {
-                let first = pids.first().copied().unwrap_or_default();
-                (first.to_string(), comm(first))
-            }
-            Subject::Cgroup(path) => {
-                let name = GroupReader::open(path).map_or_else(
-                    |_| path.display().to_string(),
-                    |group| group.name().to_owned(),
-                );
-                let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.@:".contains(c);
-                let plain = |c: char| if is_plain(c) { c } else { '-' };
-                let id: String = name.trim_matches('/').chars().map(plain).collect();
-                // A name without a slash at the front is a group's all the same, and never a pid.
-                (format!("{}{id}", note::GROUP_PREFIX), name)
-            }
-        }
-    }
-
-    fn check(&self, name: &str) -> Result<(), ParkError> {
         let own = crate::observe::own_pid();
         let is_vital = |process: &Process| process.pid() == own || process.pid() == 1;
         let mut processes = self.observer.processes();
         if processes.any(|(_, process)| is_vital(process)) {
-            return Err(ParkError::Vital(name.to_owned()));
+            return Err(ParkError::Vital(who));
         }
         let nr_reachable = self.observer.reachable().count();
         match self.left_out.first() {
             Some(left_out) if nr_reachable == 0 => Err(ParkError::LeftOut(left_out.clone())),
-            None if nr_reachable == 0 => Err(ParkError::Empty(name.to_owned())),
+            None if nr_reachable == 0 => Err(ParkError::Empty(who)),
             _ => Ok(()),
         }
     }
@@ -472,6 +483,7 @@ impl Target {
             nr_processes: self.observer.processes().count(),
             is_dry_run: false,
             resident_before_bytes: before.resident_bytes,
+            swapped_before_bytes: before.swapped_bytes,
             resident_after_bytes: after.resident_bytes,
             swapped_bytes: after.swapped_bytes.saturating_sub(before.swapped_bytes),
             swap_memory_bytes,

@@ -10,10 +10,12 @@
 //! - H2: what somebody else has stopped is left to them.
 
 use super::halted::Halted;
+use super::note;
 use crate::keeper::{KeeperWatch, Session, SessionError, fresh_id};
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
-use strata_linux::cgroup::{Freezer, GroupReader, HaltError};
+use strata_linux::cgroup::{self, CgroupError, Freezer, GroupReader, HaltError};
 use strata_linux::process::{Process, halt};
 use strata_linux::undo::Undo;
 
@@ -30,6 +32,9 @@ pub enum StopError {
     /// A group.
     #[error(transparent)]
     Freezer(#[from] HaltError),
+    /// Its control file.
+    #[error(transparent)]
+    Group(#[from] CgroupError),
     /// A process.
     #[error("process {pid} is not stopped: {source}")]
     Signal {
@@ -65,23 +70,28 @@ impl Halt {
         })
     }
 
-    /// Stops these processes; `group` holds all of them and nobody else, where there is such a group.
+    /// Stops these processes; `group` holds all of them and nobody else, where there is such a group. What stands still by an
+    /// earlier parking does.
     pub(super) fn stop(
         &mut self,
         processes: &[Arc<Process>],
         group: Option<&GroupReader>,
     ) -> Result<(), StopError> {
-        match group.map(Freezer::of) {
+        match group.map(Freezer::find) {
+            Some(Ok(freezer)) if cgroup::is_frozen(freezer.file())? => {
+                if !note::is_frozen_by_us(freezer.file()) {
+                    let path = group.map_or_else(PathBuf::new, |group| group.path().to_owned());
+                    let error = HaltError::Taken(path);
+                    self.notes.push(format!("{error}, and stays so"));
+                }
+                return Ok(());
+            }
             Some(Ok(freezer)) => {
                 freezer.freeze(&self.session.journal())?;
                 self.halted = Halted::Freezer {
                     path: freezer.file().to_owned(),
                 };
                 self.freezer = Some(freezer);
-                return Ok(());
-            }
-            Some(Err(error @ HaltError::Taken(_))) => {
-                self.notes.push(format!("{error}, and stays so"));
                 return Ok(());
             }
             Some(Err(HaltError::NoFreezer { .. })) | None => {}
@@ -140,7 +150,7 @@ impl Halt {
     pub(super) fn leave(self) -> Vec<String> {
         let journal = self.session.journal();
         let forgotten = match (&self.freezer, &self.halted) {
-            (Some(freezer), _) => freezer.leave_frozen(&journal),
+            (Some(freezer), _) => freezer.forget(&journal),
             (None, Halted::Signal { processes }) => processes
                 .iter()
                 .try_for_each(|mark| journal.forget(&Undo::GoOn { process: *mark })),

@@ -36,5 +36,5 @@ pub use halted::{GoOnError, Halted};
 pub use kept::{Kept, WhyKept};
 pub use note::{Note, NoteError, Used, find, parked};
 pub use parker::Parker;
-pub use wake::{WakeError, Woken, tidy, wake};
+pub use wake::{WakeError, Woken, recover, tidy, wake};
 pub use watch::Watch;

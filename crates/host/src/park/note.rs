@@ -1,29 +1,53 @@
 //! What is parked: one file a target, `/run/strata/parked/<id>`.
 //!
-//! **Owns** the file, and finding it by id or process. **Does not own** what is done with what it says.
+//! **Owns** the file and its id, and finding it by id or process. **Does not own** what is done with what it says.
 //!
 //! **Invariants**
 //! - N1: a file is absent or whole.
 //! - N2: who parks or wakes a target holds its lock.
-//! - N3: a note of another boot, or of processes that have all ended, says nothing any more, and is removed.
+//! - N3: a note of another boot, or of processes that have all ended, says nothing any more, and is removed: unless a group
+//!   stands still by it.
+//! - N4: no two groups have one id.
+//! - N5: a second note of an id adds to the first: nobody that was stopped, and no process, is forgotten.
 
 use super::halted::Halted;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use strata_linux::addr::{AddrRange, PAGE_BYTES};
 use strata_linux::run_dir::trust::{self, Missing};
-use strata_linux::run_dir::{PARKED_DIR, ProcessMark, boot_id, lock_in, run_dir};
+use strata_linux::run_dir::{self, PARKED_DIR, ProcessMark, boot_id, lock_in, names, run_dir};
 
 /// Raised when an older Strata could misread the file.
 const VERSION: u32 = 1;
 
-/// How often a lock is tried for whose directory goes meanwhile.
-const NR_TRIES_MAX: u32 = 8;
-
 /// Ids of groups begin so; those of processes are numbers.
-pub(super) const GROUP_PREFIX: &str = "g-";
+const GROUP_PREFIX: &str = "g-";
+/// Longest id: with what is put around it, it is a file's name (255 bytes).
+const ID_BYTES_MAX: usize = 200;
+/// Before the number of a group whose name is too long for an id; of no name.
+const CUT: char = '~';
+
+/// The id of a group that the kernel knows by `number`.
+pub(super) fn id_of_group(name: &str, number: u64) -> String {
+    let mut id = GROUP_PREFIX.to_owned();
+    for byte in name.trim_start_matches('/').bytes() {
+        match byte {
+            b'/' => id.push(':'),
+            byte if byte.is_ascii_alphanumeric() || b"-_.@".contains(&byte) => {
+                id.push(char::from(byte));
+            }
+            byte => id.push_str(&format!("%{byte:02x}")),
+        }
+    }
+    if id.len() > ID_BYTES_MAX {
+        let number = format!("{CUT}{number}");
+        id.truncate(ID_BYTES_MAX - number.len());
+        id.push_str(&number);
+    }
+    id
+}
 
 /// What is parked can't be noted or read.
 #[derive(Debug, thiserror::Error)]
@@ -84,6 +108,9 @@ pub struct Note {
     pub parked_at_unix_s: u64,
     /// What it had in memory before, bytes.
     pub resident_before_bytes: u64,
+    /// What it had in swap before, as a guard takes some of a group before it parks the group, bytes.
+    #[serde(default)]
+    pub swapped_before_bytes: u64,
     /// What it had in memory afterwards; `None`: it is still being parked, or that was cut short.
     pub resident_after_bytes: Option<u64>,
     /// What was stopped for it.
@@ -103,6 +130,7 @@ impl Note {
             name,
             parked_at_unix_s: since_1970.as_secs(),
             resident_before_bytes: 0,
+            swapped_before_bytes: 0,
             resident_after_bytes: None,
             halted: Halted::No,
             processes,
@@ -121,24 +149,40 @@ impl Note {
         running.map(|mark| mark.pid).collect()
     }
 
-    /// What was away is what is to be read back first after a second parking: what a note said before counts as older.
+    /// What it held before, in memory and in swap, bytes.
+    pub fn held_before_bytes(&self) -> u64 {
+        self.resident_before_bytes + self.swapped_before_bytes
+    }
+
+    /// Adds what a note before said of the same id: who was stopped is, and what was away comes back after what was used since,
+    /// as it counts as older.
     pub(super) fn continues(&mut self, before: Note) {
-        if before.halted != Halted::No && self.halted == Halted::No {
-            self.halted = before.halted;
+        if before.held_before_bytes() > self.held_before_bytes() {
+            self.resident_before_bytes = before.resident_before_bytes;
+            self.swapped_before_bytes = before.swapped_before_bytes;
         }
+        self.halted = std::mem::take(&mut self.halted).and(before.halted);
         for old in before.processes {
             let mut known = self.processes.iter_mut();
-            if let Some(noted) = known.find(|noted| noted.mark == old.mark) {
-                noted.used.extend(old.used);
+            match known.find(|noted| noted.mark == old.mark) {
+                Some(noted) => noted.used.extend(old.used),
+                None if old.mark.is_running() => self.processes.push(old),
+                None => {}
             }
         }
+    }
+
+    /// Whether it says anything: of a process that runs, or of a group that stands still.
+    fn is_left(&self) -> bool {
+        let runs = self.processes.iter().any(|noted| noted.mark.is_running());
+        runs || self.halted.is_standing()
     }
 
     pub(super) fn save(&self) -> Result<(), NoteError> {
         let path = path_of(&self.id);
         let write = || {
             trust::check_directory(&directory(), Missing::Make)?;
-            let draft = directory().join(format!(".{}.new", self.id));
+            let draft = draft_of(&self.id);
             let mut options = OpenOptions::new();
             options.write(true).create(true).truncate(true).mode(0o600);
             let mut file = trust::open_file(&draft, &mut options)?;
@@ -153,16 +197,9 @@ impl Note {
     pub(super) fn load(id: &str) -> Result<Option<Note>, NoteError> {
         let path = path_of(id);
         let read = || {
-            match trust::check_directory(&directory(), Missing::Refuse) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-                checked => checked?,
-            }
-            let mut file = match trust::open_to_read(&path) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-                file => file?,
+            let Some(text) = run_dir::read(&path)? else {
+                return Ok(None);
             };
-            let mut text = Vec::new();
-            file.read_to_end(&mut text)?;
             let note: Note = serde_json::from_slice(&text)?;
             match note.version == VERSION {
                 true => Ok(Some(note)),
@@ -171,51 +208,38 @@ impl Note {
         };
         let note = read().map_err(NoteError::of("reading what is parked from", &path))?;
         let now = boot_id().unwrap_or_default();
-        Ok(note.filter(|note| note.boot_id == now && !note.running().is_empty()))
+        Ok(note.filter(|note| note.boot_id == now && note.is_left()))
     }
 
     pub(super) fn remove(id: &str) -> Result<(), NoteError> {
-        let path = path_of(id);
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(NoteError::of("removing", &path)(error))
+        for path in [draft_of(id), path_of(id)] {
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(NoteError::of("removing", &path)(error));
+                }
+                _ => {}
             }
-            _ => Ok(()),
         }
+        Ok(())
     }
 }
 
-/// The right to park and wake a target; its file goes with it, and the directory with the last one.
+/// The right to park and wake a target; the directory goes with the last one.
 #[derive(Debug)]
-pub(super) struct Lock {
-    path: PathBuf,
-    _held: File,
-}
+pub(super) struct Lock(Option<run_dir::Lock>);
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Whoever waits for it finds it gone and makes it anew. The directory is not empty as long as anything is parked.
-        let _left = fs::remove_file(&self.path).and_then(|()| fs::remove_dir(directory()));
+        self.0 = None;
+        // It is not empty as long as anything is parked.
+        let _left = fs::remove_dir(directory());
     }
 }
 
 /// Waits for that right.
 pub(super) fn lock(id: &str) -> Result<Lock, NoteError> {
-    let mut locked = lock_in(&directory(), id);
-    for _ in 0..NR_TRIES_MAX {
-        // The directory went with somebody else's lock.
-        match &locked {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                locked = lock_in(&directory(), id);
-            }
-            _ => break,
-        }
-    }
-    let held = locked.map_err(NoteError::of("locking", &path_of(id)))?;
-    Ok(Lock {
-        path: directory().join(format!(".{id}.lock")),
-        _held: held,
-    })
+    let held = lock_in(&directory(), id).map_err(NoteError::of("locking", &path_of(id)))?;
+    Ok(Lock(Some(held)))
 }
 
 /// Whether there is a note of that id; it may say nothing any more.
@@ -223,45 +247,75 @@ pub(super) fn is_there(id: &str) -> bool {
     path_of(id).exists()
 }
 
-/// All that is parked, by id. A file that says nothing any more is passed over; one that can't be read is told in the log.
-pub fn parked() -> Vec<Note> {
-    let notes = ids().into_iter().filter_map(|id| match Note::load(&id) {
-        Ok(note) => note,
-        Err(error) => {
-            tracing::warn!("{error}");
-            None
-        }
-    });
-    notes.collect()
+/// All that is parked, by id; in the place of what can't be read stands why. A file that says nothing any more is passed over.
+pub fn parked() -> Vec<Result<Note, NoteError>> {
+    match ids() {
+        Ok(ids) => ids
+            .iter()
+            .filter_map(|id| Note::load(id).transpose())
+            .collect(),
+        Err(error) => vec![Err(error)],
+    }
 }
 
 /// What a process is parked under.
-pub fn find(pid: i32) -> Option<Note> {
-    let notes = parked().into_iter();
-    let mut of_process = notes.filter(|note| note.running().contains(&pid));
-    of_process.next()
+///
+/// # Errors
+/// It is nothing that can be read, and there is something that can't be.
+pub fn find(pid: i32) -> Result<Option<Note>, NoteError> {
+    let mut trouble = Ok(None);
+    for note in parked() {
+        match note {
+            Ok(note) if note.running().contains(&pid) => return Ok(Some(note)),
+            Ok(_) => {}
+            Err(error) => trouble = Err(error),
+        }
+    }
+    trouble
 }
 
-/// Removes notes that say nothing any more. Returns whether any other is left.
+/// What any note says was stopped of these processes, under whatever id.
+pub(super) fn halted_of(pids: &[i32]) -> Halted {
+    let notes = parked().into_iter().flatten();
+    notes.fold(Halted::No, |all, note| all.and(note.halted.of(pids)))
+}
+
+/// Whether any note says that a group was stopped by this control file.
+pub(super) fn is_frozen_by_us(file: &Path) -> bool {
+    let ours = Halted::Freezer {
+        path: file.to_owned(),
+    };
+    let mut notes = parked().into_iter().flatten();
+    notes.any(|note| note.halted.clone().and(ours.clone()) == note.halted)
+}
+
+/// Removes what says nothing any more: notes, and what whoever died at it has left. Returns whether any note is left.
 pub(super) fn sweep() -> bool {
+    let Ok(found) = names(&directory()) else {
+        return true;
+    };
+    let own = found.iter().filter_map(|name| name.to_str());
+    let of_dead = |name: &str| {
+        let name = name.strip_prefix('.')?;
+        let id = name.strip_suffix(".lock").or(name.strip_suffix(".new"))?;
+        Some(id.to_owned())
+    };
     let mut is_left = false;
-    let is_over = |id: &str| matches!(Note::load(id), Ok(None));
-    for id in ids() {
+    for id in own.map(|name| of_dead(name).unwrap_or_else(|| name.to_owned())) {
+        let is_over = || matches!(Note::load(&id), Ok(None));
         // Who is at it may write it anew until the lock is had.
-        let lock = is_over(&id).then(|| lock(&id)).and_then(Result::ok);
-        let is_removed = lock.is_some() && is_over(&id) && Note::remove(&id).is_ok();
+        let lock = is_over().then(|| lock(&id)).and_then(Result::ok);
+        let is_removed = lock.is_some() && is_over() && Note::remove(&id).is_ok();
         is_left |= !is_removed;
     }
     is_left
 }
 
 /// Ids of all notes, in order.
-pub(super) fn ids() -> Vec<String> {
-    let entries = fs::read_dir(directory()).into_iter().flatten().flatten();
-    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    let mut ids: Vec<String> = names.filter(|name| !name.starts_with('.')).collect();
-    ids.sort();
-    ids
+pub(super) fn ids() -> Result<Vec<String>, NoteError> {
+    let found = names(&directory()).map_err(NoteError::of("looking at", &directory()))?;
+    let ids = found.into_iter().filter_map(|name| name.into_string().ok());
+    Ok(ids.filter(|name| !name.starts_with('.')).collect())
 }
 
 fn directory() -> PathBuf {
@@ -270,6 +324,10 @@ fn directory() -> PathBuf {
 
 fn path_of(id: &str) -> PathBuf {
     directory().join(id)
+}
+
+fn draft_of(id: &str) -> PathBuf {
+    directory().join(format!(".{id}.new"))
 }
 
 #[cfg(test)]
@@ -296,14 +354,45 @@ mod tests {
         earlier.halted = Halted::Freezer {
             path: PathBuf::from("/cgroup/web/cgroup.freeze"),
         };
-        let halted = earlier.halted.clone();
+        earlier.swapped_before_bytes = 9;
         let mut now = note(vec![noted(&[(30, 1)])]);
+        let signal = Halted::Signal {
+            processes: vec![now.processes[0].mark],
+        };
+        now.halted = signal.clone();
+        let halted = signal.and(earlier.halted.clone());
+        let mut other = noted(&[]);
+        other.mark = ProcessMark::of(std::os::unix::process::parent_id() as i32).expect("runs");
+        earlier.processes.push(other.clone());
+        other.mark.start_ticks += 1;
+        earlier.processes.push(other);
         now.continues(earlier);
+        assert_eq!(now.running().len(), 2, "whoever has ended is forgotten");
+        assert_eq!(now.held_before_bytes(), 9);
         let first_pages: Vec<u64> = (now.processes[0].used.iter())
             .flat_map(|used| used.ranges().map(|range| range.start / PAGE_BYTES))
             .collect();
         assert_eq!(first_pages, [30, 10]);
         assert_eq!(now.halted, halted);
+    }
+
+    #[test]
+    fn no_two_groups_have_one_id_and_none_is_too_long_for_a_file() {
+        let names = [
+            "/a/b", "/a-b", "/a:b", "/a%3ab", "/a%2fb", "/a b", "/a\\xff", "/a~7", "/",
+        ];
+        let mut ids: Vec<String> = names.iter().map(|name| id_of_group(name, 7)).collect();
+        assert_eq!(ids[0], "g-a:b");
+        let long = format!("/{}", "x".repeat(255));
+        ids.extend([id_of_group(&long, 7), id_of_group(&long, 8)]);
+        assert!(
+            ids.iter()
+                .all(|id| id.len() <= ID_BYTES_MAX && id.is_ascii())
+        );
+        ids.sort();
+        let nr_ids = ids.len();
+        ids.dedup();
+        assert_eq!(ids.len(), nr_ids, "{ids:?}");
     }
 
     #[test]

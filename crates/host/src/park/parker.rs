@@ -115,7 +115,7 @@ impl Parker {
             Ok(parked) => {
                 self.news.push(News::Note(format!(
                     "{group} did nothing for long and is parked: was {}, is {}",
-                    Bytes(parked.resident_before_bytes),
+                    Bytes(parked.resident_before_bytes + parked.swapped_before_bytes),
                     Bytes(parked.resident_after_bytes)
                 )));
                 self.parked.insert(group);

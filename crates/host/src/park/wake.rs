@@ -10,8 +10,9 @@
 use super::halted::{GoOnError, Halted};
 use super::house;
 use super::note::{self, Note, NoteError};
-use crate::keeper::KeptSwapError;
+use crate::keeper::{self, KeptSwapError, Outcome};
 use std::collections::BTreeMap;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -79,6 +80,19 @@ pub fn wake(id: &str, limit_bytes: Option<u64>) -> Result<Woken, WakeError> {
     wake_noted(&note, limit_bytes)
 }
 
+/// Lets go on what a park or a guard that died has stopped and not noted.
+///
+/// # Errors
+/// The run directory can't be read.
+pub fn recover() -> io::Result<()> {
+    for left in keeper::recover()? {
+        if let Outcome::Left(why) = left.outcome {
+            tracing::warn!("of session {}: {}", left.id, why.join("; "));
+        }
+    }
+    Ok(())
+}
+
 /// What was made for what was parked goes where nothing is. Returns the path of the swap that was taken down.
 ///
 /// # Errors
@@ -93,7 +107,9 @@ pub fn tidy() -> Result<Option<PathBuf>, KeptSwapError> {
 /// With the note's lock held.
 pub(super) fn wake_noted(note: &Note, limit_bytes: Option<u64>) -> Result<Woken, WakeError> {
     let started = Instant::now();
-    note.halted.go_on().map_err(|source| WakeError::GoOn {
+    // Whoever stopped any of its processes under another id did it for us, too.
+    let halted = note.halted.clone().and(note::halted_of(&note.running()));
+    halted.go_on().map_err(|source| WakeError::GoOn {
         id: note.id.clone(),
         source: Box::new(source),
     })?;
@@ -108,7 +124,7 @@ pub(super) fn wake_noted(note: &Note, limit_bytes: Option<u64>) -> Result<Woken,
         id: note.id.clone(),
         name: note.name.clone(),
         nr_processes: note.running().len(),
-        was_halted: note.halted != Halted::No,
+        was_halted: halted != Halted::No,
         read_back_bytes: read.mapped_bytes,
         asked_bytes: read.asked_bytes,
         seconds: started.elapsed().as_secs_f64(),

@@ -8,7 +8,6 @@
 use super::note::{self, Note};
 use super::wake::{WakeError, Woken, wake_noted};
 use std::time::Duration;
-use strata_linux::process::read_stat;
 use strata_linux::run_dir::ProcessMark;
 
 /// Pages that are read from swap or files between two looks, by which a program is taken to be at work: 512 KiB.
@@ -43,7 +42,7 @@ impl Watch {
 
     /// Looks after all that is parked now. Returns whether there are notes of programs that have all ended.
     pub(super) fn refresh(&mut self) -> bool {
-        let ids = note::ids();
+        let ids = note::ids().unwrap_or_default();
         self.watched
             .retain(|watched| ids.contains(&watched.id) && watched.count().is_some());
         let is_new = |id: &&String| self.watched.iter().all(|watched| watched.id != **id);
@@ -105,11 +104,7 @@ impl Watched {
 
     /// Major faults of all that run; `None`: all have ended.
     fn count(&self) -> Option<u64> {
-        let stats = self.processes.iter().filter_map(|mark| {
-            let stat = read_stat(mark.pid).ok()?;
-            let runs = stat.start_ticks == mark.start_ticks && stat.state != 'Z';
-            runs.then_some(stat)
-        });
+        let stats = self.processes.iter().filter_map(|mark| mark.stat());
         stats.map(|stat| stat.nr_major_faults).reduce(|a, b| a + b)
     }
 }

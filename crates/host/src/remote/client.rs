@@ -5,13 +5,11 @@
 
 use super::request::Request;
 use serde_json::Value;
-use std::fs;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use strata_linux::run_dir::SOCKET_NAME;
-use strata_linux::run_dir::run_dir;
+use strata_linux::run_dir::{SOCKET_NAME, names, run_dir};
 
 /// A Strata answers at its next tick, which it is woken for.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
@@ -93,25 +91,19 @@ pub fn running() -> Result<Vec<Running>, RemoteError> {
 }
 
 fn running_in(run_dir: &Path) -> Result<Vec<Running>, RemoteError> {
-    let entries = match fs::read_dir(run_dir) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(source) => return Err(io_error("reading", run_dir)(source)),
-    };
     let mut found: Vec<Running> = Vec::new();
-    for entry in entries.flatten() {
-        let socket = entry.path().join(SOCKET_NAME);
+    for name in names(run_dir).map_err(io_error("reading", run_dir))? {
+        let socket = run_dir.join(&name).join(SOCKET_NAME);
         // One that died without cleaning up has a socket that nobody listens on.
         let is_there = match UnixStream::connect(&socket) {
             Ok(_) => true,
             Err(error) => error.kind() == ErrorKind::PermissionDenied,
         };
         if is_there {
-            let id = entry.file_name().to_string_lossy().into_owned();
+            let id = name.to_string_lossy().into_owned();
             found.push(Running { id, socket });
         }
     }
-    found.sort_by(|a, b| a.id.cmp(&b.id));
     Ok(found)
 }
 

@@ -59,11 +59,23 @@ pub struct Freezer {
 }
 
 impl Freezer {
-    /// That of a group.
+    /// That of a group which nobody has frozen.
     ///
     /// # Errors
     /// There is none, or the group is not one to freeze.
     pub fn of(group: &GroupReader) -> Result<Freezer, HaltError> {
+        let freezer = Freezer::find(group)?;
+        match is_frozen(&freezer.file)? {
+            false => Ok(freezer),
+            true => Err(HaltError::Taken(group.path().to_owned())),
+        }
+    }
+
+    /// That of a group, frozen or not.
+    ///
+    /// # Errors
+    /// As [`Freezer::of`].
+    pub fn find(group: &GroupReader) -> Result<Freezer, HaltError> {
         let none = |why| HaltError::NoFreezer {
             path: group.path().to_owned(),
             why,
@@ -86,11 +98,7 @@ impl Freezer {
         if !file.exists() {
             return Err(none("the kernel has no file for that"));
         }
-        let freezer = Freezer { file, version };
-        match freezer.is_thawed()? {
-            true => Ok(freezer),
-            false => Err(HaltError::Taken(group.path().to_owned())),
-        }
+        Ok(Freezer { file, version })
     }
 
     /// Records that its processes are to go on, and stops them all.
@@ -104,7 +112,11 @@ impl Freezer {
             source,
         })?;
         if let Err(error) = self.stop() {
-            self.thaw(journal)?;
+            thaw(&self.file)?;
+            self.forget(journal).map_err(|source| HaltError::Journal {
+                path: self.file.clone(),
+                source,
+            })?;
             return Err(error.into());
         }
         Ok(())
@@ -130,29 +142,11 @@ impl Freezer {
         write_back(&self.file, word)
     }
 
-    /// Lets them go on. Where the group is gone there is nobody.
+    /// The thaw is done, or is for whoever knows the file.
     ///
     /// # Errors
-    /// The file can't be written; the thaw stays recorded.
-    pub fn thaw(&self, journal: &Journal) -> Result<(), CgroupError> {
-        thaw(&self.file)?;
-        self.forget(journal);
-        Ok(())
-    }
-
-    /// They go on: that is not to be done any more.
-    pub fn forget(&self, journal: &Journal) {
-        if let Err(error) = journal.forget(&self.undo()) {
-            // Done twice it does no more than once.
-            tracing::debug!("a thaw stays recorded: {error}");
-        }
-    }
-
-    /// Leaves them stopped when this Strata has ended, too: the thaw is for whoever knows the file.
-    ///
-    /// # Errors
-    /// The journal can't be written; then they go on when this Strata has ended.
-    pub fn leave_frozen(&self, journal: &Journal) -> std::io::Result<()> {
+    /// The journal can't be written; then they are let go on once more when this Strata has ended.
+    pub fn forget(&self, journal: &Journal) -> std::io::Result<()> {
         journal.forget(&self.undo())
     }
 
@@ -166,11 +160,14 @@ impl Freezer {
             path: self.file.clone(),
         }
     }
+}
 
-    fn is_thawed(&self) -> Result<bool, CgroupError> {
-        let text = read_text(&self.file)?;
-        Ok(matches!(text.trim(), "0" | "THAWED"))
-    }
+/// Whether a group is stopped, by its control file.
+///
+/// # Errors
+/// [`CgroupError::Gone`]; or the file can't be read.
+pub fn is_frozen(file: &Path) -> Result<bool, CgroupError> {
+    Ok(!matches!(read_text(file)?.trim(), "0" | "THAWED"))
 }
 
 /// Lets the processes of a group go on, by the control file that stopped them, as a journal names it.

@@ -18,6 +18,8 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
+use super::name::as_text;
+
 /// No machine has so many groups; a bound for the search.
 const GROUPS_MAX: usize = 1 << 20;
 
@@ -41,6 +43,7 @@ impl DirectoryId {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupMark {
     /// Directory of the group when it was marked.
+    #[serde(with = "as_text")]
     pub path: PathBuf,
     /// Itself, then the groups it lies in, up to the top of what is mounted. A group never moves to
     /// another parent.

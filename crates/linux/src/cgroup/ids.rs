@@ -10,6 +10,7 @@ use std::path::Path;
 
 use super::CgroupError;
 use super::mounts::Mount;
+use super::name;
 
 /// Every group there is, with processes or without, by its number: its path below the mount, as `/proc/PID/cgroup`
 /// prints it. A group that goes meanwhile is left out, and so is what lies below a directory that may not be listed.
@@ -25,7 +26,7 @@ pub(crate) fn names_by_id() -> Result<HashMap<u64, String>, CgroupError> {
             continue;
         };
         let inside = directory.strip_prefix(&mount.point).unwrap_or(&directory);
-        names.insert(found.ino(), format!("/{}", inside.display()));
+        names.insert(found.ino(), name::shown(inside));
         let entries = unless_left_out(&directory, fs::read_dir(&directory))?;
         let entries = entries.into_iter().flatten().flatten();
         let directories = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));

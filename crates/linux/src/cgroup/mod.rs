@@ -41,6 +41,7 @@ mod around;
 mod error;
 mod file;
 mod freeze;
+mod held;
 mod identity;
 mod ids;
 mod kill;
@@ -48,6 +49,7 @@ mod limit;
 mod line;
 mod line_v2;
 mod mounts;
+mod name;
 mod namespace;
 mod place;
 mod processes;
@@ -67,17 +69,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub use error::{CgroupError, FoundLimit, Occupant, ReclaimError};
 pub use file::MemoryLimit;
 use file::{ControlFile, UNLIMITED, keyed_number, limit_file, lock, parse_number, read_text};
-pub use freeze::{Freezer, HaltError, thaw};
+pub use freeze::{Freezer, HaltError, is_frozen, thaw};
+pub use held::{Hold, hold};
 pub use identity::GroupMark;
 use identity::Place;
 pub(crate) use ids::names_by_id;
 pub use kill::kill;
 use line_v2::HighLine;
 use mounts::{Mount, not_a_group, resolve};
+pub use name::as_text;
 pub use namespace::join_first;
 pub use place::{may_be_ours, remove_group};
-pub use processes::is_inhabited;
-use processes::{is_all_below, processes_below};
+use processes::is_all_below;
+pub use processes::{is_inhabited, processes_below};
 pub use reader::GroupReader;
 pub use reclaim::{Amount, is_reclaimed_by_amount, reclaim_all, reclaim_from};
 pub use stats::FileStats;
@@ -87,7 +91,6 @@ pub use written::{PutBack, put_back};
 use written::{Written, located};
 
 use crate::claim::{Claim, ClaimError};
-use crate::plain;
 use crate::undo::{Journal, Undo};
 pub use strata_control::CgroupVersion as Version;
 use strata_control::{GroupStats, watermarks};
@@ -358,7 +361,7 @@ impl BudgetGroup {
     pub fn name(&self) -> String {
         let mount = Mount::known_point().unwrap_or_else(|| Path::new(""));
         let inside = self.path.strip_prefix(mount).unwrap_or(&self.path);
-        plain::line(&format!("/{}", inside.display())).into_owned()
+        name::shown(inside)
     }
 
     /// `cgroup.procs` opened for writing, to be inherited over a fork: a child that writes `0` to it

@@ -3,13 +3,16 @@
 //! **Owns** the reading of `/proc/self/mountinfo` and `/proc/PID/cgroup`, hybrid mounts, bind mounts
 //! and cgroup namespaces included. **Does not own** anything inside a group.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::OnceLock;
 
 use strata_control::CgroupVersion as Version;
 
 use super::error::CgroupError;
+use super::name;
 use crate::swap::status::unescape;
 
 /// One mount of the hierarchy that has the memory controller.
@@ -27,9 +30,10 @@ impl Mount {
     /// `memory` decides; otherwise it can only be in the v2 one.
     pub(super) fn find() -> Result<Mount, CgroupError> {
         let path = Path::new("/proc/self/mountinfo");
-        let text =
-            fs::read_to_string(path).map_err(|source| CgroupError::io("reading", path, source))?;
-        let mount = pick_mount(&text).ok_or(CgroupError::NoMemoryController)?;
+        let text = fs::read(path).map_err(|source| CgroupError::io("reading", path, source))?;
+        // A place that is no text is somebody else's mount.
+        let mount = pick_mount(&String::from_utf8_lossy(&text), "memory");
+        let mount = mount.ok_or(CgroupError::NoMemoryController)?;
         let controllers = mount.point.join("cgroup.controllers");
         if mount.version == Version::V2 {
             let offered = fs::read_to_string(&controllers).unwrap_or_default();
@@ -58,9 +62,9 @@ impl Mount {
             || "/proc/self/cgroup".to_owned(),
             |pid| format!("/proc/{pid}/cgroup"),
         ));
-        let text = fs::read_to_string(&path)
-            .map_err(|source| CgroupError::io("reading", &path, source))?;
-        let group = group_path(&text, self.version).and_then(|group| self.directory_of(&group));
+        let text = fs::read(&path).map_err(|source| CgroupError::io("reading", &path, source))?;
+        let group = group_path(&text, self.version, "memory");
+        let group = group.and_then(|group| self.directory_of(&group));
         Ok(group.map(|group| domain_of(&group).to_owned()))
     }
 
@@ -102,34 +106,14 @@ impl Mount {
 
 /// The group of the v1 freezer that a process is in; `None` where that is the root, or out of sight.
 pub(super) fn freezer_group_of(pid: i32) -> Option<PathBuf> {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
-    freezer_group(&mounts, &groups)
+    let mounts = fs::read("/proc/self/mountinfo").ok()?;
+    let groups = fs::read(format!("/proc/{pid}/cgroup")).ok()?;
+    freezer_group(&String::from_utf8_lossy(&mounts), &groups)
 }
 
-fn freezer_group(mountinfo: &str, cgroup: &str) -> Option<PathBuf> {
-    let group = cgroup.lines().find_map(|line| {
-        let (_, rest) = line.split_once(':')?;
-        let (controllers, path) = rest.split_once(':')?;
-        let is_it = controllers.split(',').any(|name| name == "freezer");
-        is_it.then(|| PathBuf::from(path))
-    })?;
-    let mut mounts = mountinfo.lines().filter_map(|line| {
-        let (before, after) = line.split_once(" - ")?;
-        let mut fields = before.split(' ');
-        let root = unescape(fields.nth(3)?);
-        let point = unescape(fields.next()?);
-        let mut fields = after.split(' ');
-        let is_v1 = fields.next()? == "cgroup";
-        let is_it = fields.nth(1)?.split(',').any(|option| option == "freezer");
-        let version = Version::V1;
-        (is_v1 && is_it).then_some(Mount {
-            version,
-            point,
-            root,
-        })
-    });
-    let mount = mounts.next()?;
+fn freezer_group(mountinfo: &str, cgroup: &[u8]) -> Option<PathBuf> {
+    let group = group_path(cgroup, Version::V1, "freezer")?;
+    let mount = pick_mount(mountinfo, "freezer").filter(|mount| mount.version == Version::V1)?;
     let directory = mount.directory_of(&group)?;
     (directory != mount.point).then_some(directory)
 }
@@ -152,6 +136,8 @@ pub(super) fn resolve(mount: &Mount, path: &Path) -> Result<PathBuf, CgroupError
     };
     let directory = directory
         .canonicalize()
+        // A name as it was shown.
+        .or_else(|why| name::path_of(&directory).canonicalize().map_err(|_| why))
         .map_err(|source| not_a_group(path, &format!("{source}{}", mount.advice(path))))?;
     if !directory.starts_with(&mount.point) {
         return Err(not_a_group(path, "it lies outside the cgroup mount"));
@@ -174,10 +160,10 @@ pub(super) fn not_a_group(path: &Path, why: &str) -> CgroupError {
     }
 }
 
-fn pick_mount(mountinfo: &str) -> Option<Mount> {
+fn pick_mount(mountinfo: &str, controller: &str) -> Option<Mount> {
     let mut best: Option<Mount> = None;
     for line in mountinfo.lines() {
-        let Some(mount) = parse_mount(line) else {
+        let Some(mount) = parse_mount(line, controller) else {
             continue;
         };
         let is_better = best.as_ref().is_none_or(|best| {
@@ -192,7 +178,7 @@ fn pick_mount(mountinfo: &str) -> Option<Mount> {
 }
 
 /// `36 35 98:0 /root /mount/point options ... - type source super,options`
-fn parse_mount(line: &str) -> Option<Mount> {
+fn parse_mount(line: &str, controller: &str) -> Option<Mount> {
     let (before, after) = line.split_once(" - ")?;
     let mut fields = before.split(' ');
     let root = unescape(fields.nth(3)?);
@@ -200,7 +186,7 @@ fn parse_mount(line: &str) -> Option<Mount> {
     let mut fields = after.split(' ');
     let version = match fields.next()? {
         "cgroup2" => Version::V2,
-        "cgroup" if fields.nth(1)?.split(',').any(|option| option == "memory") => Version::V1,
+        "cgroup" if fields.nth(1)?.split(',').any(|option| option == controller) => Version::V1,
         _ => return None,
     };
     Some(Mount {
@@ -211,15 +197,16 @@ fn parse_mount(line: &str) -> Option<Mount> {
 }
 
 /// `4:memory:/a/b` (v1) or `0::/a/b` (v2).
-fn group_path(proc_cgroup: &str, version: Version) -> Option<PathBuf> {
-    proc_cgroup.lines().find_map(|line| {
-        let mut fields = line.splitn(3, ':');
+fn group_path(proc_cgroup: &[u8], version: Version, controller: &str) -> Option<PathBuf> {
+    proc_cgroup.split(|byte| *byte == b'\n').find_map(|line| {
+        let mut fields = line.splitn(3, |byte| *byte == b':');
         let (id, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
+        let mut names = controllers.split(|byte| *byte == b',');
         let is_ours = match version {
-            Version::V1 => controllers.split(',').any(|name| name == "memory"),
-            Version::V2 => id == "0" && controllers.is_empty(),
+            Version::V1 => names.any(|name| name == controller.as_bytes()),
+            Version::V2 => id == b"0" && controllers.is_empty(),
         };
-        is_ours.then(|| PathBuf::from(path))
+        is_ours.then(|| PathBuf::from(OsStr::from_bytes(path)))
     })
 }
 
@@ -236,10 +223,14 @@ mod tests {
 
     #[test]
     fn on_a_hybrid_mount_the_v1_memory_hierarchy_is_taken() {
-        let mount = pick_mount(HYBRID).expect("found");
+        let mount = pick_mount(HYBRID, "memory").expect("found");
         assert_eq!(mount.version, Version::V1);
         assert_eq!(mount.point, Path::new("/sys/fs/cgroup/memory"));
-        let group = group_path("9:name=systemd:/\n4:memory:/a/b\n0::/c\n", mount.version);
+        let group = group_path(
+            b"9:name=systemd:/\n4:memory:/a/b\n0::/c\n",
+            mount.version,
+            "memory",
+        );
         assert_eq!(
             mount.directory_of(&group.expect("in the list")),
             Some(PathBuf::from("/sys/fs/cgroup/memory/a/b"))
@@ -249,29 +240,33 @@ mod tests {
     #[test]
     fn the_group_of_the_freezer_is_that_of_the_process_and_never_the_root() {
         let mounts = HYBRID.replace("cgroup cgroup rw,pids", "cgroup cgroup rw,freezer");
-        let of = |cgroup: &str| freezer_group(&mounts, cgroup);
+        let of = |cgroup: &str| freezer_group(&mounts, cgroup.as_bytes());
         assert_eq!(
             of("9:memory:/a\n4:freezer:/b/c\n0::/\n"),
             Some(PathBuf::from("/sys/fs/cgroup/pids/b/c"))
         );
         assert_eq!(of("9:memory:/a\n4:freezer:/\n"), None);
         assert_eq!(of("9:memory:/a\n"), None);
-        assert_eq!(freezer_group(HYBRID, "4:freezer:/b\n"), None);
+        assert_eq!(freezer_group(HYBRID, b"4:freezer:/b\n"), None);
     }
 
     #[test]
     fn without_a_v1_memory_hierarchy_the_unified_one_is_taken() {
         let text = HYBRID.replace("cgroup cgroup rw,memory", "cgroup cgroup rw,cpu,cpuacct");
-        let mount = pick_mount(&text).expect("found");
+        let mount = pick_mount(&text, "memory").expect("found");
         assert_eq!(mount.version, Version::V2);
-        let group = group_path("1:cpu,cpuacct:/x\n0::/a b:c\n", mount.version);
-        assert_eq!(group, Some(PathBuf::from("/a b:c")));
+        let group = group_path(
+            b"1:cpu,cpuacct:/x\n0::/a b:c\xff\n",
+            mount.version,
+            "memory",
+        );
+        assert_eq!(group, Some(PathBuf::from(OsStr::from_bytes(b"/a b:c\xff"))));
     }
 
     #[test]
     fn a_container_sees_its_own_group_as_the_mount_point() {
         let line = "50 40 0:32 /docker/abc /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory";
-        let mount = pick_mount(line).expect("found");
+        let mount = pick_mount(line, "memory").expect("found");
         assert_eq!(
             mount.directory_of(Path::new("/docker/abc")),
             Some(PathBuf::from("/sys/fs/cgroup/memory"))
@@ -281,7 +276,7 @@ mod tests {
 
     #[test]
     fn a_group_outside_the_namespace_is_not_guessed() {
-        let mount = pick_mount(HYBRID).expect("found");
+        let mount = pick_mount(HYBRID, "memory").expect("found");
         assert_eq!(mount.directory_of(Path::new("/../other")), None);
     }
 
@@ -293,10 +288,10 @@ mod tests {
 52 40 0:32 /deep /mnt/other rw - cgroup2 none rw
 ";
         assert_eq!(
-            pick_mount(text).expect("found").point,
+            pick_mount(text, "memory").expect("found").point,
             Path::new("/sys/fs/cgroup")
         );
-        let escaped = pick_mount(text.lines().next().expect("a line")).expect("found");
+        let escaped = pick_mount(text.lines().next().expect("a line"), "memory").expect("found");
         assert_eq!(escaped.point, Path::new("/mnt/some place"));
     }
 
@@ -322,7 +317,7 @@ mod tests {
     #[test]
     fn lines_that_make_no_sense_are_passed_over() {
         assert_eq!(
-            pick_mount("\n - \na b c - cgroup\n1 2 3 / - cgroup2\nx"),
+            pick_mount("\n - \na b c - cgroup\n1 2 3 / - cgroup2\nx", "memory"),
             None
         );
     }

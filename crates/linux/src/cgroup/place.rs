@@ -17,10 +17,11 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{FlockOperation, XattrFlags, flock, getxattr, removexattr, setxattr};
+use rustix::fs::{XattrFlags, getxattr, removexattr, setxattr};
 
 use super::error::{CgroupError, FoundLimit, Occupant};
 use super::file::{is_among_groups, read_text, write_text};
+use super::held::{Hold, hold};
 use super::mounts::Mount;
 use super::processes::processes_below;
 use crate::undo::{Journal, Undo};
@@ -154,28 +155,21 @@ fn make_below(parent: &Path, path: &Path, version: Version) -> Result<(), Cgroup
     made
 }
 
-/// Keeps two Stratas from switching controllers of the same directory at once. Anybody can lock a directory
-/// of groups, so it is not waited for long, and then done without: it only matters when another Strata
-/// removes its last group there at that very moment.
-fn lock_directory(directory: &Path) -> Result<File, CgroupError> {
+/// Keeps two Stratas from switching controllers of the same directory at once. A Strata that acts on the group there holds it for
+/// long, so it is not waited for long, and then done without: it only matters when another Strata removes its last group
+/// there at that very moment.
+fn lock_directory(directory: &Path) -> Result<Option<File>, CgroupError> {
     let deadline = Instant::now() + LOCK_WAIT;
-    let locked = File::open(directory).and_then(|file| {
-        loop {
-            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < deadline => {
-                    thread::sleep(REMOVE_POLL);
-                }
-                Err(rustix::io::Errno::WOULDBLOCK) => {
-                    let path = directory.display();
-                    tracing::warn!("somebody keeps {path} locked; going on without that lock");
-                    return Ok(file);
-                }
-                Err(errno) => return Err(errno.into()),
-                Ok(()) => return Ok(file),
+    loop {
+        match hold(directory)? {
+            Hold::Held(file) => return Ok(file),
+            Hold::Taken { .. } if Instant::now() < deadline => thread::sleep(REMOVE_POLL),
+            Hold::Taken { file, .. } => {
+                tracing::debug!("somebody keeps {} locked", file.display());
+                return Ok(None);
             }
         }
-    });
-    locked.map_err(|source| CgroupError::io("locking", directory, source))
+    }
 }
 
 fn enable_controllers(parent: &Path) -> Result<(), CgroupError> {

@@ -18,7 +18,10 @@ use super::error::CgroupError;
 use super::file::{keyed_number, read_text};
 
 /// The processes in a group and in all groups below it, each once; sorted.
-pub(crate) fn processes_below(group: &Path) -> Result<Vec<i32>, CgroupError> {
+///
+/// # Errors
+/// [`CgroupError::Gone`]; or a list can't be read.
+pub fn processes_below(group: &Path) -> Result<Vec<i32>, CgroupError> {
     let mut pids = HashSet::new();
     let mut to_visit = vec![group.to_owned()];
     while let Some(directory) = to_visit.pop() {

@@ -8,6 +8,7 @@
 use super::error::CgroupError;
 use super::file::{UNLIMITED, parse_number, read_text};
 use super::mounts::{Mount, not_a_group, resolve};
+use super::name;
 use super::processes::processes_below;
 use super::stats::FileStats;
 use std::fs;
@@ -87,7 +88,7 @@ impl GroupReader {
     fn at(mount: &Mount, path: PathBuf) -> GroupReader {
         let inside = path.strip_prefix(&mount.point).unwrap_or(&path);
         GroupReader {
-            name: format!("/{}", inside.display()),
+            name: name::shown(inside),
             version: mount.version,
             path,
         }

@@ -13,7 +13,8 @@ use std::io;
 
 use rustix::process::Signal;
 
-use super::Process;
+use super::handle::read_stat;
+use super::{Process, Stat};
 use crate::run_dir::ProcessMark;
 use crate::undo::{Journal, Undo};
 
@@ -22,8 +23,7 @@ use crate::undo::{Journal, Undo};
 /// # Errors
 /// It can't be recorded, or the signal may not be sent; then it runs.
 pub fn stop(process: &Process, journal: &Journal) -> io::Result<Option<ProcessMark>> {
-    let stat = process.stat()?;
-    if matches!(stat.state, 'T' | 't') {
+    if is_stopped(process.pid())? {
         return Ok(None);
     }
     let mark = ProcessMark {
@@ -33,6 +33,22 @@ pub fn stop(process: &Process, journal: &Journal) -> io::Result<Option<ProcessMa
     journal.record(&Undo::GoOn { process: mark })?;
     process.signal(Signal::STOP)?;
     Ok(Some(mark))
+}
+
+/// Whether a process is stopped, by whomever. Where its first thread has ended the others tell.
+///
+/// # Errors
+/// There is no such process.
+pub fn is_stopped(pid: i32) -> io::Result<bool> {
+    let is_stop = |state: char| matches!(state, 'T' | 't');
+    let first = read_stat(pid)?;
+    if first.state != 'Z' {
+        return Ok(is_stop(first.state));
+    }
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task"))?.flatten();
+    let texts = threads.filter_map(|thread| std::fs::read(thread.path().join("stat")).ok());
+    let mut stats = texts.filter_map(|text| Stat::parse(&String::from_utf8_lossy(&text)));
+    Ok(stats.any(|stat| is_stop(stat.state)))
 }
 
 /// Lets a process go on. One that is gone needs nothing, nor does another that has its number.

@@ -32,6 +32,8 @@ pub struct Stat {
     pub nr_major_faults: u64,
     /// User and system CPU time, clock ticks (10 ms).
     pub cpu_ticks: u64,
+    /// Threads that have not ended, and the first one, ended or not.
+    pub nr_threads: u64,
     /// When it started, clock ticks after boot: pid and start time name a process for good.
     pub start_ticks: u64,
     /// Resident pages by the kernel's approximate counters.
@@ -48,6 +50,11 @@ const PF_EXITING: u64 = 0x4;
 const PF_KTHREAD: u64 = 0x0020_0000;
 
 impl Stat {
+    /// Whether the process has ended, though its parent may not have noticed: that its first thread has is no end of the others.
+    pub fn has_ended(&self) -> bool {
+        matches!(self.state, 'Z' | 'X') && self.nr_threads <= 1
+    }
+
     /// User and system CPU time.
     pub fn cpu(&self) -> Duration {
         Duration::from_millis(self.cpu_ticks * TICK_MS)
@@ -74,6 +81,7 @@ impl Stat {
             nr_minor_faults: number(10)?,
             nr_major_faults: number(12)?,
             cpu_ticks: number(14)?.checked_add(number(15)?)?,
+            nr_threads: number(20)?,
             start_ticks: number(22)?,
             rss_pages: number(24)?,
             start_stack: number(28)?,
@@ -108,6 +116,16 @@ mod tests {
     fn kernel_threads_are_told_by_their_flag() {
         let text = LINE.replace("4194560", "2129984");
         assert!(Stat::parse(&text).unwrap().is_kernel_thread);
+    }
+
+    #[test]
+    fn a_first_thread_that_has_ended_is_no_end_of_its_process() {
+        let ended = LINE.replace(" S 12", " Z 12");
+        assert!(Stat::parse(&ended).unwrap().has_ended());
+        let goes_on = ended.replace(" 20 0 1 0 4242", " 20 0 3 0 4242");
+        assert_ne!(goes_on, ended);
+        assert!(!Stat::parse(&goes_on).unwrap().has_ended());
+        assert!(!Stat::parse(LINE).unwrap().has_ended());
     }
 
     #[test]

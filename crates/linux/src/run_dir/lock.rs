@@ -1,7 +1,7 @@
 //! Locks of the whole machine, as files of the run directory.
 //!
 //! Whoever can open a file can lock it, even for reading only. So a lock file is for its owner alone, and
-//! one that others could open once is replaced, because they may hold it still.
+//! one that others could open once is replaced, because they may hold it still. The file goes with the lock.
 //!
 //! **Owns** the lock files, how long one is waited for, and naming who has it. **Does not own** what a lock
 //! protects.
@@ -13,7 +13,7 @@
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -30,23 +30,43 @@ const OPEN_TO_OTHERS: u32 = 0o077;
 /// A replacement is put in place in microseconds; one that is older was left by somebody who died.
 const REPLACEMENT_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// Takes the machine-wide lock `.<name>.lock` of the run directory; held until the file is closed.
-pub fn lock_run_dir(name: &str) -> io::Result<File> {
+/// A lock that is held until this goes out of scope.
+#[derive(Debug)]
+pub struct Lock {
+    path: PathBuf,
+    _file: File,
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Whoever waits for it finds that its file is gone, and makes another one.
+        if let Err(error) = remove(&self.path) {
+            tracing::debug!("{} stays: {error}", self.path.display());
+        }
+    }
+}
+
+/// Takes the machine-wide lock `.<name>.lock` of the run directory.
+pub fn lock_run_dir(name: &str) -> io::Result<Lock> {
     lock_in(&run_dir(), name)
 }
 
 /// Takes the lock `.<name>.lock` of another directory, which is made if it is not there.
-pub fn lock_in(directory: &Path, name: &str) -> io::Result<File> {
+pub fn lock_in(directory: &Path, name: &str) -> io::Result<Lock> {
     lock_within(directory, name, LOCK_WAIT_MAX)
 }
 
-fn lock_within(directory: &Path, name: &str, limit: Duration) -> io::Result<File> {
-    trust::check_directory(directory, Missing::Make)?;
+fn lock_within(directory: &Path, name: &str, limit: Duration) -> io::Result<Lock> {
     let path = directory.join(format!(".{name}.lock"));
     let deadline = Instant::now() + limit;
     loop {
-        if let Some(file) = try_lock(&path)? {
-            return Ok(file);
+        trust::check_directory(directory, Missing::Make)?;
+        match try_lock(&path) {
+            Ok(Some(_file)) => return Ok(Lock { path, _file }),
+            Ok(None) => {}
+            // The directory went meanwhile, with somebody else's last lock in it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
         }
         if Instant::now() > deadline {
             return Err(too_late(&path, limit));
@@ -113,10 +133,9 @@ fn remove(path: &Path) -> io::Result<()> {
 }
 
 fn too_late(path: &Path, limit: Duration) -> io::Error {
-    let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
     let holder = fs::symlink_metadata(path)
         .ok()
-        .and_then(|found| holder_in(&locks, &found));
+        .and_then(|found| holder_of(&found));
     let who = match holder {
         Some(pid) => {
             let comm = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
@@ -130,6 +149,11 @@ fn too_late(path: &Path, limit: Duration) -> io::Error {
         limit.as_secs()
     );
     io::Error::new(io::ErrorKind::TimedOut, why)
+}
+
+/// Who has a file locked.
+pub(crate) fn holder_of(file: &Metadata) -> Option<i32> {
+    holder_in(&fs::read_to_string("/proc/locks").ok()?, file)
 }
 
 /// Who has a file locked, from a line such as `3: FLOCK  ADVISORY  WRITE 4242 00:1a:1035 0 EOF`.
@@ -168,6 +192,7 @@ mod tests {
         let own = format!("process {}", std::process::id());
         assert!(text.contains(&own) && text.contains(".x.lock"), "{text}");
         drop(lock);
+        assert!(!path(&dir).exists(), "its file goes with it");
         lock_within(dir.path(), "x", SHORT).expect("free again");
     }
 

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::process::{Stat, read_stat};
+
 /// Where state directories live unless `STRATA_RUN_DIR` says otherwise.
 const RUN_DIR: &str = "/run/strata";
 
@@ -37,69 +39,33 @@ pub struct ProcessMark {
 impl ProcessMark {
     /// Marks a running process; `None` if there is none (any more).
     pub fn of(pid: i32) -> Option<ProcessMark> {
-        let stat = Stat::read(pid)?;
+        let stat = read_stat(pid).ok()?;
         Some(ProcessMark {
             pid,
             start_ticks: stat.start_ticks,
         })
     }
 
-    /// Whether the process still runs; a zombie does not.
+    /// Whether the process still runs; one of which all threads have ended does not.
     pub fn is_running(self) -> bool {
-        Stat::read(self.pid).is_some_and(|stat| {
-            stat.start_ticks == self.start_ticks && !matches!(stat.state, 'Z' | 'X')
-        })
+        self.stat().is_some()
+    }
+
+    /// `/proc/PID/stat` of the process, if it still runs.
+    pub fn stat(self) -> Option<Stat> {
+        let stat = read_stat(self.pid).ok()?;
+        (stat.start_ticks == self.start_ticks && !stat.has_ended()).then_some(stat)
     }
 }
 
 /// The parent of a process; `None` if it is gone.
 pub fn parent_of(pid: i32) -> Option<i32> {
-    Stat::read(pid).map(|stat| stat.parent)
-}
-
-/// The fields of `/proc/PID/stat` that matter here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stat {
-    state: char,
-    parent: i32,
-    start_ticks: u64,
-}
-
-impl Stat {
-    fn read(pid: i32) -> Option<Stat> {
-        let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
-        Stat::parse(&String::from_utf8_lossy(&text))
-    }
-
-    /// The name is in parentheses and may hold anything, so fields count from the last one.
-    fn parse(text: &str) -> Option<Stat> {
-        let (_, after_name) = text.rsplit_once(')')?;
-        let mut fields = after_name.split_ascii_whitespace();
-        let state = fields.next()?.chars().next()?;
-        let parent = fields.next()?.parse().ok()?;
-        // Field 22 of the file, the 18th after the parent.
-        let start_ticks = fields.nth(17)?.parse().ok()?;
-        Some(Stat {
-            state,
-            parent,
-            start_ticks,
-        })
-    }
+    read_stat(pid).ok().map(|stat| stat.ppid)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_name_with_blanks_and_parentheses_does_not_shift_the_fields() {
-        let text = "42 (a) S 9 (b) R 7 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 123456 0 0";
-        let stat = Stat::parse(text).expect("a stat line");
-        assert_eq!(
-            (stat.state, stat.parent, stat.start_ticks),
-            ('R', 7, 123_456)
-        );
-    }
 
     #[test]
     fn a_reused_pid_is_another_process() {

@@ -1,7 +1,7 @@
 //! The directory in which every Strata on this machine notes what it has changed: which one it is, whether it can be believed,
 //! and the locks in it.
 //!
-//! **Owns** the directory's place (`/run/strata`, or what `STRATA_RUN_DIR` says), the checks of what lies in it (`trust`), locks
+//! **Owns** the directory's place (`/run/strata`, or what `STRATA_RUN_DIR` says), the checks of what lies in it (`trust`), reading it (`read`), locks
 //! of the whole machine as files in it (`lock`), and how a process and a boot are recognised later (`mark`). **Does not own**
 //! what is noted there (`undo` names it, a keeper writes it).
 //!
@@ -11,10 +11,13 @@
 
 mod lock;
 mod mark;
+mod read;
 pub mod trust;
 
-pub use lock::{lock_in, lock_run_dir};
+pub(crate) use lock::holder_of;
+pub use lock::{Lock, lock_in, lock_run_dir};
 pub use mark::{ProcessMark, boot_id, is_run_dir_empty, parent_of, run_dir};
+pub use read::{names, read};
 
 /// Beside the session directories: what is parked.
 pub const PARKED_DIR: &str = "parked";

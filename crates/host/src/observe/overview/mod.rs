@@ -35,7 +35,7 @@ use super::cache::CacheReport;
 use super::files::{FilesError, FilesReport};
 use super::programs::{Program, Programs};
 use super::{Subject, SubjectError};
-use crate::park::{self, Note};
+use crate::park;
 use cache::Censuses;
 use everybody::{Asked, Everybody, Watch};
 use figures::{Figures, Rate};
@@ -481,7 +481,8 @@ impl Overview {
         self.look_at_cache(&mut snapshot);
         self.look_at_everybody(&mut snapshot);
         let guarded = guarded::of_running();
-        let parked: BTreeSet<i32> = park::parked().iter().flat_map(Note::running).collect();
+        let parked = park::parked().into_iter().flatten();
+        let parked: BTreeSet<i32> = parked.flat_map(|note| note.running()).collect();
         for (name, target) in &mut self.targets {
             let Some(mut view) = target.look(name, self.idle_after, &mut snapshot) else {
                 continue;

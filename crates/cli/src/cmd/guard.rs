@@ -14,7 +14,7 @@ mod values;
 use std::ffi::OsString;
 use std::io::{IsTerminal, stdout};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,8 +24,8 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand, ValueEnum};
 use signal_hook::consts::SIGHUP;
 use strata_host::managed::{
-    Hand, House, Managed, ManagedConfig, Promised, Rule, Rules, Status, SwapWriteBound, TierRules,
-    demand_demotion,
+    Hand, House, Managed, ManagedConfig, Promised, Rule, Rules, Status, StatusError,
+    SwapWriteBound, TierRules, demand_demotion,
 };
 use strata_host::news::News;
 use strata_host::observe::{Attention, Turn, Who, attend};
@@ -114,7 +114,7 @@ pub(crate) struct GuardArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["promise", "min_age", "cgroups"])]
     config: Option<PathBuf>,
 
-    /// Read the rules, say what is wrong with them, and end
+    /// Read the rules, say what is wrong with them, or how many groups go by each now, and end
     #[arg(long, requires = "config")]
     check: bool,
 
@@ -233,7 +233,7 @@ impl From<HandArg> for Hand {
 /// What is asked of a guard that runs.
 #[derive(Debug, Subcommand)]
 enum GuardVerb {
-    /// Shows what the guard that runs has done, as of its last walk
+    /// Shows what the guard that runs has done, as of its last walk; fails where that is older than three intervals
     Status {
         /// How it is printed: JSON is one object
         #[arg(long, value_enum, default_value = "text")]
@@ -250,29 +250,38 @@ enum GuardVerb {
 }
 
 fn status(format: Format) -> anyhow::Result<ExitCode> {
-    let status = Status::of_running().context("the status of the guard can't be read")?;
-    let Some(status) = status else {
-        let left = House::left().map(|swap| {
-            format!("; one that has ended has left swap in use, {swap}: the next guard takes it over, strata guard --release takes it down")
-        });
-        anyhow::bail!(
-            "no guard with --promise runs (strata guard alone takes nothing and keeps no status){}",
-            left.unwrap_or_default()
-        );
-    };
+    let status = Status::of_running().map_err(|error| match (&error, House::left()) {
+        (StatusError::NoGuard, Some(swap)) => anyhow::anyhow!(
+            "{error}; one that has ended has left swap in use, {swap}: the next guard takes it over, strata guard --release takes it down"
+        ),
+        _ => error.into(),
+    })?;
     print::data(match format {
-        Format::Text => table(&status, print::columns()),
+        Format::Text => format!("{}\n{}", status.walks, table(&status, print::columns())),
         Format::Json => format!("{}\n", serde_json::to_string(&status)?),
     })?;
+    match status.walks.is_late() {
+        true => Err(StatusError::Late(status.walks).into()),
+        false => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// Says how many groups go by each rule.
+fn check(rules: &Rules) -> anyhow::Result<ExitCode> {
+    let nr_rules = rules.rules.len();
+    let plural = if nr_rules == 1 { "" } else { "s" };
+    print::data(format!("nothing is wrong: {nr_rules} rule{plural}\n"))?;
+    match Managed::fits(rules) {
+        Ok(fits) => fits
+            .iter()
+            .try_for_each(|fit| print::data(format!("{fit}\n")))?,
+        Err(error) => print::warning(&format!("which groups go by them can't be told: {error}")),
+    }
     Ok(ExitCode::SUCCESS)
 }
 
 fn demote(bytes: u64) -> anyhow::Result<ExitCode> {
-    let is_asked = demand_demotion(bytes).context("the guard can't be asked")?;
-    anyhow::ensure!(
-        is_asked,
-        "no guard with --tiers runs that has slower memory to move pages to"
-    );
+    demand_demotion(bytes)?;
     print::note(&format!(
         "up to {} go down after the next walk, as far as it lies idle; strata guard status shows it",
         Bytes(bytes)
@@ -294,10 +303,7 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
         .context("installing the handler of SIGHUP failed")?;
     let asked = asked(args)?;
     if args.check {
-        let nr_rules = asked.rules.rules.len();
-        let plural = if nr_rules == 1 { "" } else { "s" };
-        print::data(format!("nothing is wrong: {nr_rules} rule{plural}\n"))?;
-        return Ok(ExitCode::SUCCESS);
+        return check(&asked.rules);
     }
     let is_asked_to_act = args.promise.is_some() || args.config.is_some();
     if args.release && !is_asked_to_act {
@@ -329,7 +335,7 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
     })?;
     let rules = asked.rules;
     let mut managed = Managed::start(config, rules.clone())?;
-    let house = match config.is_acting {
+    let mut house = match config.is_acting {
         true => Some(House::prepare(&swap)?),
         false => None,
     };
@@ -370,7 +376,7 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
     // From here on nobody waits for whoever reads what is said.
     print::hand_over();
     let out = Stdout::start().context("starting the thread that writes to stdout failed")?;
-    let mut rereading = None;
+    let mut rereading = args.config.as_deref().map(Rereading::of);
     let mut can_tell = true;
     let attended = attend(
         &who,
@@ -378,16 +384,16 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
         TICK,
         args.length.map(Duration::from_millis),
         &mut |observer, turn| {
+            let latency = managed.read_latency();
+            if let Some(read) = rereading.as_mut().and_then(|of| of.read(latency)) {
+                hold_from_now_on(read, &mut managed);
+            }
             // A hang-up is passed on to the command, if there is one.
             if hangs_up.swap(false, Ordering::Relaxed) && !args.has_command() {
-                match &args.config {
-                    Some(path) => rereading = read_again(path, managed.read_latency()),
+                match &mut rereading {
+                    Some(rereading) => read_again(rereading, latency),
                     None => return Attention::Enough,
                 }
-            }
-            if let Some(read) = rereading.as_ref().and_then(Rereading::read) {
-                rereading = None;
-                hold_from_now_on(read, &mut managed);
             }
             if let Some(parker) = &mut parker {
                 parker.take_in();
@@ -404,7 +410,7 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
                     tracing::debug!("{trouble}");
                 }
                 let mut status = managed.status();
-                if let Some(house) = &house {
+                if let Some(house) = &mut house {
                     status.swap = house.swap();
                     house.leave(&status);
                     match house.demotion_asked_bytes() {
@@ -417,6 +423,7 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
                 can_tell = tell(&out, &status, args);
             }
             tell_news(managed.news());
+            tell_news(house.as_mut().map(House::news).unwrap_or_default());
             tell_news(parker.as_mut().map(Parker::news).unwrap_or_default());
             service.turn();
             match can_tell && turn == Turn::Next {
@@ -525,12 +532,11 @@ fn asked(args: &GuardArgs) -> anyhow::Result<RulesFile> {
     })
 }
 
-/// Has a file read; its rules hold once that is done.
-fn read_again(path: &Path, known: Option<Duration>) -> Option<Rereading> {
-    let told = |error: &std::io::Error| {
+/// Has the file read; its rules hold once that is done.
+fn read_again(file: &mut Rereading, known: Option<Duration>) {
+    if let Err(error) = file.hang_up(known) {
         print::warning(&format_args!("the rules stay as they were: {error}"));
-    };
-    Rereading::start(path, known).inspect_err(told).ok()
+    }
 }
 
 /// Has the rules of a file hold; if they are wrong, those before stay.

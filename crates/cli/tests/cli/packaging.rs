@@ -32,7 +32,7 @@ fn the_rules_beside_the_unit_are_right() {
         let said = said.finish().expect_success();
         let plural = if nr_rules == 1 { "" } else { "s" };
         let expected = format!("nothing is wrong: {nr_rules} rule{plural}\n");
-        assert_eq!(said.stdout, expected);
+        assert!(said.stdout.starts_with(&expected), "{}", said.stdout);
     }
 }
 

@@ -65,15 +65,15 @@ pub(crate) fn guard(options: &[&str]) -> Strata {
 /// The swap that is made is taken down at the end.
 pub(crate) const ACTING: [&str; 5] = ["--promise", "100%/min", "--swap", "zram:1G", "--release"];
 /// The swap that is made stays, as it does by default.
-const KEEPING: [&str; 4] = ["--promise", "100%/min", "--swap", "zram:1G"];
+pub(crate) const KEEPING: [&str; 4] = ["--promise", "100%/min", "--swap", "zram:1G"];
 
 /// What a guard keeps as long as there is anything to undo.
-fn state() -> PathBuf {
+pub(crate) fn state() -> PathBuf {
     run_dir().join("guard")
 }
 
 /// The swap in use that the guard's state names.
-fn own_swap() -> Option<SwapArea> {
+pub(crate) fn own_swap() -> Option<SwapArea> {
     let device = kept_swap(&state())?;
     let areas = swap_areas().expect("read");
     areas
@@ -233,8 +233,9 @@ fn a_killed_guard_leaves_its_swap_which_the_next_takes_over_and_a_second_one_is_
     );
     let second = guard(&ACTING).finish();
     assert_eq!(second.code(), Some(1), "{}", second.stderr);
+    let named = format!("a guard runs already: pid {} (", live.pid());
     assert!(
-        second.stderr.contains("a guard runs already"),
+        second.stderr.contains(&named) && second.stderr.contains("strata guard --format json"),
         "{}",
         second.stderr
     );
@@ -281,56 +282,6 @@ fn a_killed_guard_leaves_its_swap_which_the_next_takes_over_and_a_second_one_is_
     let again = release().expect_success();
     assert!(again.stderr.contains("no guard"), "{}", again.stderr);
     idler.end();
-}
-
-/// Kills guards at random moments, and looks at what is left: one swap device at most, which the next one takes over.
-/// The first makes the device, and every fourth after it lives until the device is taken over, however slow the machine is.
-fn kill_at_random(nr_kills: u64) {
-    let _guard = Guard::new();
-    let idler = Idler::start("kills");
-    let mut random = u64::from(std::process::id()) | 1;
-    let mut nr_taken_over = 0;
-    for nr in 0..nr_kills {
-        let before = own_swap();
-        let live = Live::start(&guard(&KEEPING));
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        match nr % 4 {
-            _ if nr == 0 => wait_until("a swap device", || own_swap().is_some()),
-            1 => live.wait_for_stderr("is taken over"),
-            _ => {}
-        }
-        thread::sleep(Duration::from_millis(random % 1500));
-        live.signal(Signal::KILL);
-        nr_taken_over += u64::from(live.stderr().contains("is taken over"));
-        drop(live);
-        let after = own_swap();
-        assert!(after.is_some() || before.is_none(), "kill {nr}: it went");
-        if let (Some(before), Some(after)) = (before, after) {
-            assert_eq!(before.path, after.path, "kill {nr}");
-        }
-    }
-    assert!(
-        nr_taken_over >= nr_kills / 4,
-        "{nr_taken_over} of {nr_kills}"
-    );
-    release().expect_success();
-    assert!(!state().exists() && own_swap().is_none());
-    idler.end();
-}
-
-#[test]
-fn a_guard_that_is_killed_at_any_moment_leaves_one_swap_device_at_most() {
-    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
-    kill_at_random(20);
-}
-
-#[test]
-#[ignore = "takes five minutes"]
-fn long_a_guard_that_is_killed_two_hundred_times_leaves_one_swap_device_at_most() {
-    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
-    kill_at_random(200);
 }
 
 #[test]
@@ -455,13 +406,18 @@ fn rules_hold_a_group_to_its_memory_and_a_hang_up_has_them_read_again() {
     write("1M", "[[rule]]\ncgroup = \"a[\"\n");
     live.signal(Signal::HUP);
     live.wait_for_stderr("the rules stay as they were");
+    // Hung up faster than it looks, it says a word each time it looks all the same.
+    write("2M", "");
+    wait_until("words while it is hung up", || {
+        live.signal(Signal::HUP);
+        live.stderr().matches("hold now").count() >= 3
+    });
     let more = format!(
         "[[rule]]\ncgroup = \"{}\"\npromise = \"100%/min\"\nmin_age = \"5s\"\n",
         free.name()
     );
     write("1M", &more);
     live.signal(Signal::HUP);
-    live.wait_for_stderr("hold now");
     wait_for(&live, "the other to give what is idle", |status| {
         bytes(of(status, &free.name()), "away_bytes") > 40 * MIB
     });

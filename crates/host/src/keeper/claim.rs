@@ -89,7 +89,7 @@ fn is_in_the_way(held: &GroupMark, wanted: &GroupMark, claim: Claim) -> bool {
 }
 
 /// The command line of a process as one line of text.
-pub(super) fn command_of(pid: i32) -> String {
+pub(crate) fn command_of(pid: i32) -> String {
     let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     one_line(&String::from_utf8_lossy(&line))
 }

@@ -38,9 +38,10 @@ mod undo;
 mod watch;
 mod written;
 
+pub(crate) use claim::command_of;
 pub(crate) use kept_swap::KeptSwap;
 pub use kept_swap::KeptSwapError;
-pub(crate) use look::{is_running, look_at};
+pub(crate) use look::{groups_of_runs, look_at, owner_of};
 pub use name::{BadSessionName, SessionName};
 pub use process::{KEEPER_VERB, Keeper, keeper_main};
 pub use recover::{Outcome, Recovered, recover, recover_in};

@@ -1,8 +1,10 @@
-//! When whole groups are stopped or ended, and go on: from second to second, and at the end.
+//! When whole groups are stopped or ended, and go on: from second to second, and at the end. What people are told of that, and
+//! of rules that nobody goes by.
 //!
 //! **Owns** the readings that the decision goes by. **Does not own** who is stopped and how (`resort`).
 
 use super::Managed;
+use super::fits;
 use super::resort::Resort;
 use super::writer::ToWrite;
 use crate::news::News;
@@ -16,10 +18,17 @@ impl Managed {
         self.resort = Some(Resort::new(to_write));
     }
 
-    /// What was done with whole groups, and which processes were left out, since it was asked last.
+    /// What was done with whole groups, and which processes were left out, since it was asked last; and after the first walk by other rules, of which of them it
+    /// was not told yet that nobody goes by them.
     pub fn news(&mut self) -> Vec<News> {
         let mut news = self.left_out.news();
         news.extend(self.resort.iter_mut().flat_map(Resort::news));
+        if !self.fits.is_empty() && !std::mem::replace(&mut self.are_fits_told, true) {
+            let told = fits::news(&self.fits);
+            let is_new = |one: &&News| !self.told_of_rules.contains(one);
+            news.extend(told.iter().filter(is_new).cloned());
+            self.told_of_rules = told;
+        }
         news
     }
 

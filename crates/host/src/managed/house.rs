@@ -15,7 +15,8 @@
 
 use super::status::{NAME, Status, SwapStatus};
 use super::writer::{ToWrite, Writer};
-use crate::keeper::{self, KeptSwap, KeptSwapError, Session};
+use crate::keeper::{self, KeptSwap, KeptSwapError, Session, command_of, owner_of};
+use crate::news::News;
 use std::path::PathBuf;
 use std::time::Duration;
 use strata_linux::swap::SwapSpec;
@@ -25,8 +26,11 @@ use strata_linux::swap::SwapSpec;
 #[non_exhaustive]
 pub enum HouseError {
     /// There is one.
-    #[error("a guard runs already (its state is in {0}); end that one first")]
-    Taken(PathBuf),
+    #[error("a guard runs already: {by}; end that one first")]
+    Taken {
+        /// Which, or where its state is.
+        by: String,
+    },
     /// Its swap.
     #[error(transparent)]
     Swap(#[from] KeptSwapError),
@@ -77,8 +81,13 @@ impl House {
     }
 
     /// Leaves the status where `strata guard status` finds it, soon.
-    pub fn leave(&self, status: &Status) {
-        self.writer.jobs().status(status.clone());
+    pub fn leave(&mut self, status: &Status) {
+        self.writer.status(status.clone());
+    }
+
+    /// What people are told since it was asked last.
+    pub fn news(&mut self) -> Vec<News> {
+        self.writer.news()
     }
 
     /// How much others have asked to be moved to slower memory since this was last called, bytes.
@@ -125,7 +134,12 @@ impl House {
 
 fn open() -> Result<Session, HouseError> {
     Session::open(NAME, Duration::ZERO).map_err(|error| match error.is_taken() {
-        true => HouseError::Taken(error.path),
+        true => HouseError::Taken {
+            by: match owner_of(NAME) {
+                Ok(Some(owner)) => format!("pid {} ({})", owner.pid, command_of(owner.pid)),
+                _ => format!("its state is in {}", error.path.display()),
+            },
+        },
         false => HouseError::Swap(error.into()),
     })
 }

@@ -27,6 +27,7 @@ mod cache_acts;
 mod caches;
 mod choice;
 mod files;
+mod fits;
 mod group;
 mod halts;
 pub mod history;
@@ -48,14 +49,19 @@ mod writer;
 mod writes;
 
 pub use by_amount::Hand;
+pub use fits::{Fit, WhyNobody};
 pub use house::{House, HouseError};
 pub use promised::Promised;
 pub use rules::{CacheFirst, FileBudget, PatternError, Rule, Rules, TierRules, Whom};
-pub use status::{GroupStatus, Status, SwapStatus, TierStatus, WhyNotMore, demand_demotion};
+pub use status::{
+    GroupStatus, Status, StatusError, SwapStatus, TierStatus, WalkTimes, WhyNotMore,
+    demand_demotion,
+};
 pub use strata_control::last_resort::WhenShort;
 pub use strata_control::promise::Standing;
 pub use writes::SwapWriteBound;
 
+use crate::news::News;
 use crate::observe::ledger::AgedPages;
 use crate::observe::{Observer, SpaceId, Subject, Walked, own_pid};
 use crate::run::overhead;
@@ -73,6 +79,7 @@ use std::time::Duration;
 use strata_control::guard;
 use strata_linux::access::{self, AccessChoice, AccessError};
 use strata_linux::addr::PAGE_BYTES;
+use strata_linux::cgroup::CgroupError;
 use strata_linux::nodes::Nodes;
 use strata_linux::swap::SwapWatch;
 use strata_linux::sys::own_memory;
@@ -158,10 +165,19 @@ pub struct Managed {
     /// What is done with whole groups then; `None` where that can't be undone, as nothing is kept.
     resort: Option<Resort>,
     groups: BTreeMap<GroupId, Group>,
+    /// How many groups go by each rule, as of the last walk.
+    fits: Vec<Fit>,
+    /// Whether it was told which rules nobody goes by.
+    are_fits_told: bool,
+    told_of_rules: Vec<News>,
     next_walk: Duration,
     /// The walk under way.
     walking: Option<Walking>,
     left_out: LeftOuts,
+    /// When the last walk ended, by the observer's clock.
+    walked_at: Duration,
+    /// What the status says of when walks come.
+    walks: WalkTimes,
     cpu_ns_at_start: u64,
     cpu_ns_at_walk: u64,
     nr_walks: u64,
@@ -211,9 +227,14 @@ impl Managed {
             is_exhausted: false,
             resort: None,
             groups: BTreeMap::new(),
+            fits: Vec::new(),
+            are_fits_told: false,
+            told_of_rules: Vec::new(),
             next_walk: Duration::ZERO,
             walking: None,
             left_out: LeftOuts::default(),
+            walked_at: Duration::ZERO,
+            walks: WalkTimes::default(),
             cpu_ns_at_start: overhead::cpu_ns(),
             cpu_ns_at_walk: 0,
             nr_walks: 0,
@@ -342,6 +363,14 @@ impl Managed {
         self.read
     }
 
+    /// Which groups each rule holds for now, and what is excluded, without a guard.
+    ///
+    /// # Errors
+    /// [`CgroupError::NoMemoryController`].
+    pub fn fits(rules: &Rules) -> Result<Vec<Fit>, CgroupError> {
+        choice::choose(rules).map(|(_, fits)| fits)
+    }
+
     /// Other rules hold from the next walk on, which is at once. `read` is what [`measure_read_latency`] says of them: that
     /// waits for a disk, so whoever calls this has it measured elsewhere.
     pub fn set_rules(&mut self, rules: Rules, read: Option<Duration>) {
@@ -351,6 +380,7 @@ impl Managed {
         }
         self.writes = Writes::new(rules.swap_writes);
         self.rules = rules;
+        (self.fits, self.are_fits_told) = (Vec::new(), false);
         self.next_walk = Duration::ZERO;
     }
 
@@ -396,6 +426,8 @@ impl Managed {
         let before = self.caches.as_ref().map(Caches::dropped_before_bytes);
         status.dropped_cache_bytes += before.unwrap_or(0);
         status.nr_left_out_processes = self.left_out.nr_processes();
+        status.walks = self.walks;
+        status.fits = self.fits.clone();
         status.nodes = self.node_status();
         status.tiers = self.moves.as_ref().map(Moves::status);
         status.exact_ns_per_page = self.prices.exact.ns_a_page().map(|ns| ns as u64);
@@ -472,7 +504,12 @@ impl Managed {
     fn members(&mut self) -> BTreeMap<i32, GroupId> {
         let mut of_process = BTreeMap::new();
         let mut found = Vec::new();
-        for chosen in choice::choose(&self.rules) {
+        let (all, fits) = choice::choose(&self.rules).unwrap_or_else(|error| {
+            tracing::debug!("{error}");
+            Default::default()
+        });
+        self.fits = fits;
+        for chosen in all {
             let name = chosen.reader.name();
             let known = self
                 .groups
@@ -540,8 +577,11 @@ impl Managed {
             used_ns.max(of_walk_ns)
         };
         let earliest = Duration::from_secs_f64(cost_ns as f64 / 1e9 / self.processor_share());
-        let interval = self.rules.walk_interval();
-        self.next_walk = now + interval.max(earliest);
+        let interval = self.rules.walk_interval().max(earliest);
+        self.next_walk = now + interval;
+        // What takes long between two walks stretches them, too.
+        self.walks = WalkTimes::now(interval.max(now - self.walked_at));
+        self.walked_at = now;
     }
 
     /// The share of one processor that everything may take together.

@@ -13,10 +13,13 @@ use super::writes::SwapWriteBound;
 use crate::observe::programs::Label;
 use crate::park::Keep;
 use glob::Pattern;
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
+use std::fmt;
 use std::time::Duration;
 use strata_control::last_resort::WhenShort;
 use strata_control::promise::{STALL_SHARE, walk_interval};
+use strata_linux::cgroup::mount_point;
 use strata_lru::PromotionStrategy;
 
 /// What comes up a second where nothing is said: a sixteenth of what the slowest memory behind CXL can read.
@@ -49,7 +52,7 @@ pub enum Whom {
 }
 
 impl Whom {
-    /// Groups by path, with or without a slash before it.
+    /// Groups by path: below the mount, with or without a slash before it, or with the mount.
     ///
     /// # Errors
     /// [`PatternError`].
@@ -62,7 +65,7 @@ impl Whom {
     /// # Errors
     /// [`PatternError`].
     pub fn cgroup_at(path: &str) -> Result<Whom, PatternError> {
-        Whom::cgroup(&Pattern::escape(path))
+        pattern(path, &Pattern::escape(path), "/").map(Whom::Cgroup)
     }
 
     /// Groups by the unit that they are.
@@ -90,7 +93,7 @@ impl Whom {
     }
 
     /// Whether the rule names its groups without a wildcard.
-    fn is_by_name(&self) -> bool {
+    pub(super) fn is_by_name(&self) -> bool {
         let has_none = |pattern: &Pattern| !pattern.as_str().contains(['*', '?', '[']);
         match self {
             Whom::Cgroup(pattern)
@@ -101,7 +104,7 @@ impl Whom {
         }
     }
 
-    fn fits(&self, group: &Candidate<'_>) -> bool {
+    pub(super) fn fits(&self, group: &Candidate<'_>) -> bool {
         let label = || Label::of(group.path);
         match self {
             Whom::Everybody => true,
@@ -111,8 +114,25 @@ impl Whom {
                 let container = label().container;
                 container.is_some_and(|name| pattern.matches(&name))
             }
-            Whom::Process(pattern) => group.members().any(|(name, _)| pattern.matches(&name)),
-            Whom::User(user) => group.members().any(|(_, owner)| owner == *user),
+            Whom::Process(pattern) => {
+                let mut members = group.members().iter();
+                members.any(|(name, _)| pattern.matches(name))
+            }
+            Whom::User(user) => group.members().iter().any(|(_, owner)| owner == user),
+        }
+    }
+}
+
+impl fmt::Display for Whom {
+    /// As rules write it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Whom::Everybody => f.write_str("all groups"),
+            Whom::Cgroup(pattern) => write!(f, "cgroup {:?}", pattern.as_str()),
+            Whom::Unit(pattern) => write!(f, "unit {:?}", pattern.as_str()),
+            Whom::Container(pattern) => write!(f, "container {:?}", pattern.as_str()),
+            Whom::Process(pattern) => write!(f, "process {:?}", pattern.as_str()),
+            Whom::User(user) => write!(f, "user {user}"),
         }
     }
 }
@@ -256,28 +276,40 @@ pub struct Rules {
 }
 
 /// A group that rules are asked about.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct Candidate<'a> {
     pub(super) path: &'a str,
-    pub(super) pids: &'a [i32],
+    pids: &'a [i32],
+    /// Read once, by the first who asks.
+    members: OnceCell<Vec<(String, u32)>>,
 }
 
-impl Candidate<'_> {
+impl<'a> Candidate<'a> {
+    pub(super) fn new(path: &'a str, pids: &'a [i32]) -> Candidate<'a> {
+        Candidate {
+            path,
+            pids,
+            members: OnceCell::new(),
+        }
+    }
+
     /// Names and owners of its processes.
-    fn members(&self) -> impl Iterator<Item = (String, u32)> {
-        self.pids.iter().filter_map(|pid| {
+    fn members(&self) -> &[(String, u32)] {
+        let read = |pid: &i32| {
             let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
             let owner = std::fs::metadata(format!("/proc/{pid}")).ok()?;
             let owner = std::os::unix::fs::MetadataExt::uid(&owner);
             Some((name.trim_end().to_owned(), owner))
-        })
+        };
+        self.members
+            .get_or_init(|| self.pids.iter().filter_map(read).collect())
     }
 
     /// Whether the host lives by it.
-    fn is_vital(&self) -> bool {
+    pub(super) fn is_vital(&self) -> bool {
         let own = std::process::id();
         let is_own = |pid: &i32| *pid == 1 || u32::try_from(*pid) == Ok(own);
-        self.pids.iter().any(is_own) || self.members().any(|(name, _)| name == "sshd")
+        self.pids.iter().any(is_own) || self.members().iter().any(|(name, _)| name == "sshd")
     }
 }
 
@@ -313,15 +345,6 @@ impl Rules {
         Ok(())
     }
 
-    /// The rule that holds for a group.
-    pub(super) fn of(&self, group: &Candidate<'_>) -> Option<&Rule> {
-        if self.exclude.iter().any(|one| one.matches(group.path)) {
-            return None;
-        }
-        let rule = self.rules.iter().find(|rule| rule.whom.fits(group))?;
-        (rule.whom.is_by_name() || !group.is_vital()).then_some(rule)
-    }
-
     /// Whether any group has a promise by time.
     pub(super) fn have_promise_by_time(&self) -> bool {
         let is_by_time = |rule: &Rule| matches!(rule.promise, Some(Promised::Slowdown(_)));
@@ -341,8 +364,20 @@ impl Rules {
 }
 
 fn path_pattern(text: &str) -> Result<Pattern, PatternError> {
-    let path = format!("/{}", text.trim_start_matches('/'));
-    pattern(text, &path, "/system.slice/*")
+    pattern(text, &below_mount(text), "/system.slice/*")
+}
+
+/// A path below the mount, or a pattern of such paths, as people write it: without the slash, or with the mount before it.
+/// A wildcard at its beginning stands for the slash, too: `*/x` is also `/x`.
+pub(super) fn below_mount(text: &str) -> String {
+    let mount = mount_point().ok();
+    let rest = mount.and_then(|mount| text.strip_prefix(mount.to_str()?));
+    let is_whole = |rest: &&str| rest.is_empty() || rest.starts_with('/');
+    let path = rest.filter(is_whole).unwrap_or(text).trim_end_matches('/');
+    match path.starts_with('*') {
+        true => path.to_owned(),
+        false => format!("/{}", path.trim_start_matches('/')),
+    }
 }
 
 fn pattern(text: &str, pattern: &str, example: &'static str) -> Result<Pattern, PatternError> {
@@ -357,26 +392,27 @@ fn pattern(text: &str, pattern: &str, example: &'static str) -> Result<Pattern, 
 mod tests {
     use super::*;
 
-    fn rule(whom: Whom) -> Rule {
-        Rule {
-            whom,
-            ..Rule::default()
-        }
-    }
-
-    fn candidate(path: &str) -> Candidate<'_> {
-        Candidate { path, pids: &[] }
+    fn fits(text: &str, path: &str) -> bool {
+        let whom = Whom::cgroup(text).expect("a pattern");
+        whom.fits(&Candidate::new(path, &[]))
     }
 
     #[test]
-    fn a_pattern_means_a_path_below_the_mount_with_or_without_a_slash() {
-        for text in ["/system.slice/*", "system.slice/*"] {
-            let rules = Rules::for_cgroups(&[text.to_owned()], &rule(Whom::Everybody));
-            let rules = rules.expect("a pattern");
-            let fits = |path| rules.of(&candidate(path)).is_some();
-            assert!(fits("/system.slice/redis.service"));
-            assert!(!fits("/user.slice/redis.service"));
+    fn a_pattern_means_a_path_below_the_mount_whether_slash_and_mount_are_before_it_or_not() {
+        let mount =
+            mount_point().map_or_else(|_| String::new(), |mount| mount.display().to_string());
+        for text in [
+            "/system.slice/*",
+            "system.slice/*",
+            &format!("{mount}/system.slice/*"),
+        ] {
+            assert!(fits(text, "/system.slice/redis.service"), "{text}");
+            assert!(!fits(text, "/user.slice/redis.service"), "{text}");
         }
+        for text in ["*/x", "x", "/x/", "*", &format!("{mount}/x")] {
+            assert!(fits(text, "/x"), "{text}");
+        }
+        assert!(fits("*/x", "/a/b/x") && !fits("*/x", "/ax") && fits("/", "/"));
         let error = Whom::cgroup("a[").expect_err("no pattern");
         assert!(error.to_string().contains("\"a[\""), "{error}");
     }
@@ -392,49 +428,10 @@ mod tests {
     }
 
     #[test]
-    fn the_first_rule_that_fits_holds_and_what_is_excluded_is_left_alone() {
-        let unit = rule(Whom::unit("redis*.service").expect("a pattern"));
-        let container = rule(Whom::container("web*").expect("a pattern"));
-        let mut rules = Rules {
-            rules: vec![unit.clone(), container.clone(), rule(Whom::Everybody)],
-            ..Rules::default()
-        };
-        rules
-            .exclude("/system.slice/redis-2.service")
-            .expect("a pattern");
-        let of = |path| rules.of(&candidate(path)).map(|rule| rule.whom.clone());
-        assert_eq!(of("/system.slice/redis-1.service"), Some(unit.whom));
-        assert_eq!(of("/system.slice/redis-2.service"), None);
-        assert_eq!(of("/lxc.payload.web1"), Some(container.whom));
-        assert_eq!(of("/else"), Some(Whom::Everybody));
-    }
-
-    #[test]
-    fn what_a_host_lives_by_is_left_alone_unless_a_rule_names_it() {
-        let vital = Candidate {
-            path: "/init.scope",
-            pids: &[1],
-        };
-        let holds = |whom| {
-            let rules = Rules {
-                rules: vec![rule(whom)],
-                ..Rules::default()
-            };
-            rules.of(&vital).is_some()
-        };
-        assert!(!holds(Whom::Everybody));
-        assert!(!holds(Whom::cgroup("/init*").expect("a pattern")));
-        assert!(holds(Whom::cgroup("/init.scope").expect("a pattern")));
-    }
-
-    #[test]
     fn groups_are_found_by_a_process_in_them_and_by_its_user() {
         let own = [i32::try_from(std::process::id()).expect("a pid")];
-        let group = Candidate {
-            path: "/a",
-            pids: &own,
-        };
-        let (name, user) = group.members().next().expect("this process");
+        let group = Candidate::new("/a", &own);
+        let (name, user) = group.members().first().cloned().expect("this process");
         assert!(Whom::process(&name).expect("a pattern").fits(&group));
         assert!(!Whom::process("x").expect("a pattern").fits(&group));
         assert!(Whom::User(user).fits(&group));

@@ -4,8 +4,10 @@
 //!
 //! **Owns** the figures and their names, and that file. **Does not own** how they are shown.
 
+use super::fits::Fit;
 use crate::keeper;
 use crate::observe::ledger::NodeStatus;
+use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
@@ -14,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use strata_control::promise::Standing;
 use strata_linux::actuator::Unmoved;
+use strata_linux::rights;
 use strata_linux::run_dir::run_dir;
 use strata_linux::swap;
 use strata_linux::units::Bytes;
@@ -26,24 +29,137 @@ const FILE: &str = "status.json";
 /// The file in which others ask for pages to be moved down.
 const DEMAND: &str = "demote";
 
-/// Asks the guard that runs to move so much to slower memory, the oldest first; it does after its next walk. Returns whether one
-/// runs that moves pages.
+/// As many intervals without a walk say that a guard stands still.
+const NR_INTERVALS_LATE: u32 = 3;
+/// No interval counts as shorter: a guard looks once a second whether a walk is due.
+const INTERVAL_MIN: Duration = Duration::from_secs(2);
+
+/// Why there is no status of a guard to be had.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StatusError {
+    /// There is none.
+    #[error("no guard with --promise runs (strata guard alone takes nothing and keeps no status)")]
+    NoGuard,
+    /// It is about to say something.
+    #[error("the guard (pid {0}) has not walked yet; ask again in a while")]
+    NotYet(i32),
+    /// It can't be told whether there is one, or what it says.
+    #[error("whether a guard runs, and how it stands, can't be read in {}: {source}{}", path.display(), remedy(source))]
+    Unreadable {
+        /// The session's directory.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
+    /// It can't be asked for anything.
+    #[error("the guard can't be asked: writing in {} failed: {source}", path.display())]
+    NotAsked {
+        /// The session's directory.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
+    /// Nothing is done after the next walk.
+    #[error("the guard stands still: {0}")]
+    Late(WalkTimes),
+    /// Nothing would move.
+    #[error("no guard with --tiers runs that has slower memory to move pages to")]
+    NoTiers,
+}
+
+fn remedy(why: &io::Error) -> String {
+    match why.kind() {
+        io::ErrorKind::PermissionDenied => {
+            format!("; {}", rights::advice("the right to read there"))
+        }
+        _ => String::new(),
+    }
+}
+
+/// When walks come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+pub struct WalkTimes {
+    /// When the last one ended, milliseconds by the kernel's monotonic clock (`CLOCK_MONOTONIC`).
+    pub walked_at_ms: u64,
+    /// How long ago that was when the status was read, milliseconds.
+    pub walk_age_ms: u64,
+    /// From one walk to the next as things stand, milliseconds.
+    pub walk_interval_ms: u64,
+}
+
+impl WalkTimes {
+    /// A walk has just ended.
+    pub(super) fn now(interval: Duration) -> WalkTimes {
+        WalkTimes {
+            walked_at_ms: monotonic_ms(),
+            walk_age_ms: 0,
+            walk_interval_ms: interval.as_millis() as u64,
+        }
+    }
+
+    /// Whether walks should have come since.
+    pub fn is_late(&self) -> bool {
+        let interval = Duration::from_millis(self.walk_interval_ms).max(INTERVAL_MIN);
+        Duration::from_millis(self.walk_age_ms) > NR_INTERVALS_LATE * interval
+    }
+}
+
+impl fmt::Display for WalkTimes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = |ms: u64| ms as f64 / 1000.0;
+        let (age_ms, interval_ms) = (self.walk_age_ms, self.walk_interval_ms);
+        write!(f, "the last walk was {:.1} s ago, ", seconds(age_ms))?;
+        match interval_ms.checked_sub(age_ms) {
+            Some(left_ms) => write!(f, "the next is due in {:.1} s", seconds(left_ms))?,
+            None => write!(
+                f,
+                "the next was due {:.1} s ago",
+                seconds(age_ms - interval_ms)
+            )?,
+        }
+        write!(f, " (every {:.1} s)", seconds(interval_ms))
+    }
+}
+
+fn monotonic_ms() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
+}
+
+/// Asks the guard that runs to move so much to slower memory, the oldest first; it does after its next walk.
 ///
 /// # Errors
-/// The session's directory can't be written to, or the status not be read.
-pub fn demand_demotion(bytes: u64) -> io::Result<bool> {
+/// None runs that moves pages and walks.
+pub fn demand_demotion(bytes: u64) -> Result<(), StatusError> {
     let is_slower = |node: &NodeStatus| !node.is_upper && node.total_bytes > 0;
-    let moves = Status::of_running()?.is_some_and(|status| status.nodes.iter().any(is_slower));
-    if moves {
-        demand_at(&run_dir().join(NAME), bytes)?;
+    let status = match Status::of_running() {
+        Err(StatusError::NoGuard) => return Err(StatusError::NoTiers),
+        status => status?,
+    };
+    if !status.nodes.iter().any(is_slower) {
+        return Err(StatusError::NoTiers);
     }
-    Ok(moves)
+    if status.walks.is_late() {
+        return Err(StatusError::Late(status.walks));
+    }
+    let path = run_dir().join(NAME);
+    demand_at(&path, bytes).map_err(|source| StatusError::NotAsked { path, source })
 }
 
 pub(super) fn demand_at(directory: &Path, bytes: u64) -> io::Result<()> {
     let new = directory.join(format!("{DEMAND}.new"));
     fs::write(&new, bytes.to_string())?;
     fs::rename(new, directory.join(DEMAND))
+}
+
+/// Removes the status of a guard before: it says nothing of the one that begins.
+pub(super) fn forget(directory: &Path) -> io::Result<()> {
+    match fs::remove_file(directory.join(FILE)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// What was asked for, if anything was.
@@ -237,6 +353,9 @@ pub struct Status {
     /// Processes that the last walk left out, because whoever asks them for their memory may wait for long.
     #[serde(default)]
     pub nr_left_out_processes: u64,
+    /// When they come.
+    #[serde(flatten)]
+    pub walks: WalkTimes,
     /// Processor time of Strata so far, nanoseconds.
     pub cpu_ns: u64,
     /// In memory, of all groups.
@@ -262,24 +381,39 @@ pub struct Status {
     /// What moved between them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tiers: Option<TierStatus>,
+    /// How many groups go by each rule, and which are excluded.
+    #[serde(default)]
+    pub fits: Vec<Fit>,
     /// Groups; those first of which most is away, then those that could give most.
     pub groups: Vec<GroupStatus>,
 }
 
 impl Status {
-    /// The status of the guard that runs, as of its last walk; `None`: there is none that acts.
+    /// The status of the guard that runs and acts, as of its last walk.
     ///
     /// # Errors
-    /// The guard's directory may not be looked at; the file can't be read, or is no status of this version.
-    pub fn of_running() -> io::Result<Option<Status>> {
-        if !keeper::is_running(NAME)? {
-            return Ok(None);
-        }
-        match fs::read(run_dir().join(NAME).join(FILE)) {
-            Ok(text) => Ok(Some(serde_json::from_slice(&text)?)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+    /// [`StatusError`]; one of another version can't be read.
+    pub fn of_running() -> Result<Status, StatusError> {
+        let path = run_dir().join(NAME);
+        let read = || -> io::Result<Result<Status, StatusError>> {
+            let Some(owner) = keeper::owner_of(NAME)? else {
+                return Ok(Err(StatusError::NoGuard));
+            };
+            match fs::read(path.join(FILE)) {
+                Ok(text) => Ok(Ok(serde_json::from_slice(&text)?)),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    Ok(Err(StatusError::NotYet(owner.pid)))
+                }
+                Err(error) => Err(error),
+            }
+        };
+        let read = read().map_err(|source| StatusError::Unreadable {
+            path: path.clone(),
+            source,
+        });
+        let mut status = read??;
+        status.walks.walk_age_ms = monotonic_ms().saturating_sub(status.walks.walked_at_ms);
+        Ok(status)
     }
 
     /// Leaves it in a session's directory, whole or not at all.
@@ -321,6 +455,7 @@ impl Status {
             watched_ms: watched.as_millis() as u64,
             nr_walks,
             nr_left_out_processes: 0,
+            walks: WalkTimes::default(),
             cpu_ns,
             resident_bytes: sum(|group| group.resident_bytes),
             away_bytes,
@@ -332,7 +467,38 @@ impl Status {
             swap: None,
             nodes: Vec::new(),
             tiers: None,
+            fits: Vec::new(),
             groups,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guard_is_late_beyond_three_of_its_intervals_however_long_they_are() {
+        for (interval_ms, age_ms, is_late) in [
+            (10_000, 29_000, false),
+            (10_000, 31_000, true),
+            (100_000, 299_000, false),
+            // It looks once a second whether a walk is due.
+            (833, 5_900, false),
+            (833, 6_100, true),
+        ] {
+            let walks = WalkTimes {
+                walked_at_ms: 0,
+                walk_age_ms: age_ms,
+                walk_interval_ms: interval_ms,
+            };
+            assert_eq!(walks.is_late(), is_late, "{walks}");
+        }
+        let walks = WalkTimes::now(Duration::from_secs(10));
+        let told = "the last walk was 0.0 s ago, the next is due in 10.0 s (every 10.0 s)";
+        assert_eq!(
+            (walks.to_string(), walks.is_late()),
+            (told.to_owned(), false)
+        );
     }
 }

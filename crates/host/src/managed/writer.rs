@@ -7,8 +7,10 @@
 //! - I1: nobody waits for the disk but the end, and that no longer than [`END_WAIT_MAX`].
 //! - I2: what can't be taken up because the disk is slow is a status, which the next walk writes anew, a thaw to forget,
 //!   which does no harm when it is done twice, or a freeze, which does not happen then.
+//! - I3: a status that can't be written is told once, and once when it can be again.
 
 use super::status::{self, Status};
+use crate::news::News;
 use std::io;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
@@ -35,13 +37,6 @@ enum Job {
 pub struct ToWrite(SyncSender<Job>);
 
 impl ToWrite {
-    /// Leaves a status where `strata guard status` finds it.
-    pub(super) fn status(&self, status: Status) {
-        if self.0.try_send(Job::Status(Box::new(status))).is_err() {
-            tracing::debug!("the status before waits for the disk still; this one is not left");
-        }
-    }
-
     /// Records that a group is to go on. The answer comes when that is durable; `None`: the disk is too slow.
     pub(super) fn record(&self, freezer: &Freezer) -> Option<Receiver<io::Result<()>>> {
         let (sender, answer) = channel();
@@ -64,23 +59,29 @@ pub(super) struct Writer {
     thread: JoinHandle<()>,
     /// How much others have asked to be moved down, bytes.
     asked: Receiver<u64>,
+    /// Whether a status could be written.
+    written: Receiver<io::Result<()>>,
+    /// It was told that the last one could not be.
+    is_told: bool,
+    news: Vec<News>,
 }
 
 impl Writer {
     /// Starts it, for the session in this directory.
     ///
     /// # Errors
-    /// There can be no thread.
+    /// There can be no thread, or the status of a guard before stays.
     pub(super) fn start(journal: Journal, directory: PathBuf) -> io::Result<Writer> {
+        status::forget(&directory)?;
         let (jobs, received) = sync_channel(NR_WAITING_MAX);
         let (ask, asked) = channel();
+        let (tell, written) = channel();
         let work = move || {
             for job in received {
                 match job {
                     Job::Status(status) => {
-                        if let Err(error) = status.leave(&directory) {
-                            tracing::debug!("the status is not left: {error}");
-                        }
+                        // The end does not ask how it went.
+                        let _ended = tell.send(status.leave(&directory));
                         if let Some(bytes) = status::take_demand(&directory) {
                             // Whoever has asked is not told; the status is.
                             let _ended = ask.send(bytes);
@@ -103,7 +104,38 @@ impl Writer {
             jobs: ToWrite(jobs),
             thread: thread.spawn(work)?,
             asked,
+            written,
+            is_told: false,
+            news: Vec::new(),
         })
+    }
+
+    /// Leaves a status where `strata guard status` finds it.
+    pub(super) fn status(&mut self, status: Status) {
+        if self.jobs.0.try_send(Job::Status(Box::new(status))).is_err() {
+            let why = "those before wait for the disk still";
+            self.note(Err(io::Error::new(io::ErrorKind::TimedOut, why)));
+        }
+    }
+
+    /// What people are told since it was asked last.
+    pub(super) fn news(&mut self) -> Vec<News> {
+        while let Ok(written) = self.written.try_recv() {
+            self.note(written);
+        }
+        std::mem::take(&mut self.news)
+    }
+
+    fn note(&mut self, written: io::Result<()>) {
+        let news = match &written {
+            Err(error) => News::Warning(format!(
+                "the status can't be written, so strata guard status shows an old one: {error}"
+            )),
+            Ok(()) => News::Note("the status can be written again".to_owned()),
+        };
+        if std::mem::replace(&mut self.is_told, written.is_err()) != written.is_err() {
+            self.news.push(news);
+        }
     }
 
     /// How much others have asked to be moved down since this was last called, bytes.
@@ -141,23 +173,56 @@ impl ToWrite {
 mod tests {
     use super::*;
 
+    fn status() -> Status {
+        Status::of(true, Duration::ZERO, Duration::ZERO, 7, 0, 0, Vec::new())
+    }
+
     #[test]
     fn nobody_waits_for_a_disk_that_hangs() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut writer =
+            Writer::start(Journal::none(), directory.path().to_owned()).expect("a thread");
         // Nobody takes anything from this channel, as a thread that waits for a disk does not.
         let (jobs, _kept) = sync_channel(NR_WAITING_MAX);
-        let jobs = ToWrite(jobs);
-        let status = Status::of(true, Duration::ZERO, Duration::ZERO, 1, 0, 0, Vec::new());
-        for _ in 0..=NR_WAITING_MAX {
-            jobs.status(status.clone());
+        writer.jobs = ToWrite(jobs);
+        for _ in 0..NR_WAITING_MAX {
+            writer.status(status());
         }
-        let thread = thread::spawn(|| {});
-        let (_, asked) = channel();
-        Writer {
-            jobs,
-            thread,
-            asked,
+        assert_eq!(writer.news(), []);
+        for _ in 0..2 {
+            writer.status(status());
         }
-        .end();
+        assert!(matches!(&writer.news()[..], [News::Warning(_)]), "once");
+        writer.end();
+    }
+
+    #[test]
+    fn a_status_that_can_not_be_written_is_told_once_and_once_when_it_can_again() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut writer =
+            Writer::start(Journal::none(), directory.path().to_owned()).expect("a thread");
+        let in_the_way = directory.path().join("status.json/x");
+        std::fs::create_dir_all(&in_the_way).expect("made");
+        let mut told = |nr_news: usize| {
+            let mut news = Vec::new();
+            while news.len() < nr_news {
+                writer.status(status());
+                thread::sleep(Duration::from_millis(1));
+                news.extend(writer.news());
+            }
+            news
+        };
+        let news = told(1);
+        assert!(
+            matches!(&news[..], [News::Warning(why)] if why.contains("directory")),
+            "{news:?}"
+        );
+        std::fs::remove_dir_all(directory.path().join("status.json")).expect("removed");
+        let news = told(1);
+        assert!(
+            matches!(&news[..], [News::Note(_)]),
+            "not another warning: {news:?}"
+        );
     }
 
     #[test]
@@ -177,14 +242,14 @@ mod tests {
     #[test]
     fn the_last_status_is_there_at_the_end() {
         let directory = tempfile::tempdir().expect("a directory");
-        let writer = Writer::start(Journal::none(), directory.path().to_owned()).expect("a thread");
-        let status = Status::of(true, Duration::ZERO, Duration::ZERO, 7, 0, 0, Vec::new());
-        writer.jobs().status(status.clone());
+        let mut writer =
+            Writer::start(Journal::none(), directory.path().to_owned()).expect("a thread");
+        writer.status(status());
         writer.end();
         let text = std::fs::read(directory.path().join("status.json")).expect("a status");
         assert_eq!(
             serde_json::from_slice::<Status>(&text).expect("whole"),
-            status
+            status()
         );
     }
 }

@@ -2,8 +2,12 @@
 //!
 //! **Owns** the search through the run directory and one connection. **Does not own** what an answer
 //! means.
+//!
+//! **Invariants** I1: nobody waits without a bound for a run that does not take connections (stopped, its queue full).
 
 use super::request::Request;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use serde_json::Value;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -86,18 +90,18 @@ pub struct Running {
 }
 
 /// Stratas that run on this machine and can be reached, by id.
-pub fn running() -> Result<Vec<Running>, RemoteError> {
-    running_in(&run_dir())
-}
-
 fn running_in(run_dir: &Path) -> Result<Vec<Running>, RemoteError> {
     let mut found: Vec<Running> = Vec::new();
     for name in names(run_dir).map_err(io_error("reading", run_dir))? {
         let socket = run_dir.join(&name).join(SOCKET_NAME);
         // One that died without cleaning up has a socket that nobody listens on.
-        let is_there = match UnixStream::connect(&socket) {
+        let is_there = match dial(&socket, Wait::No) {
             Ok(_) => true,
-            Err(error) => error.kind() == ErrorKind::PermissionDenied,
+            // A queue that is full is somebody's.
+            Err(error) => matches!(
+                error.kind(),
+                ErrorKind::PermissionDenied | ErrorKind::WouldBlock
+            ),
         };
         if is_there {
             let id = name.to_string_lossy().into_owned();
@@ -135,9 +139,21 @@ impl Running {
     }
 
     /// Connects.
+    ///
+    /// # Errors
+    /// [`RemoteError::NoAnswer`] from a run that takes no connection.
     pub fn connect(&self) -> Result<Connection, RemoteError> {
-        let stream =
-            UnixStream::connect(&self.socket).map_err(io_error("connecting to", &self.socket))?;
+        self.connect_within(ANSWER_TIME_MAX)
+    }
+
+    fn connect_within(&self, limit: Duration) -> Result<Connection, RemoteError> {
+        let stream = dial(&self.socket, Wait::Within(limit)).map_err(|source| {
+            let path = self.socket.clone();
+            match source.kind() {
+                ErrorKind::WouldBlock => RemoteError::NoAnswer { path, limit },
+                _ => io_error("connecting to", &path)(source),
+            }
+        })?;
         Ok(Connection {
             path: self.socket.clone(),
             stream: BufReader::new(stream),
@@ -146,7 +162,7 @@ impl Running {
 
     /// What it manages, if it says so soon.
     fn target(&self) -> Option<String> {
-        let mut connection = self.connect().ok()?;
+        let mut connection = self.connect_within(NAME_TIME_MAX).ok()?;
         let status = connection.ask_within(&Request::Status {}, Some(NAME_TIME_MAX));
         Some(status.ok()?["target"].as_str()?.to_owned())
     }
@@ -228,6 +244,28 @@ impl Connection {
     }
 }
 
+/// How long a queue of connections that is full is waited for.
+#[derive(Clone, Copy, Debug)]
+enum Wait {
+    No,
+    Within(Duration),
+}
+
+/// Connects; `WouldBlock`: the queue stayed full.
+fn dial(socket: &Path, wait: Wait) -> io::Result<UnixStream> {
+    let flags = match wait {
+        Wait::No => SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
+        Wait::Within(_) => SocketFlags::CLOEXEC,
+    };
+    let stream = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    if let Wait::Within(limit) = wait {
+        // It bounds connecting, too (unix(7)).
+        set_socket_timeout(&stream, Timeout::Send, Some(limit))?;
+    }
+    net::connect(&stream, &SocketAddrUnix::new(socket)?)?;
+    Ok(UnixStream::from(stream))
+}
+
 fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> RemoteError {
     let path = path.to_owned();
     move |source| RemoteError::Io { what, path, source }
@@ -285,6 +323,29 @@ mod tests {
         let missing = find(Some("13")).unwrap_err();
         assert_eq!(missing.exit_status(), 2);
         assert!(missing.to_string().contains("12 (postgres)"), "{missing}");
+    }
+
+    #[test]
+    fn a_run_that_takes_no_connection_is_there_and_nobody_waits_for_it_without_a_bound() {
+        let run_dir = tempfile::tempdir().unwrap();
+        let directory = run_dir.path().join("1");
+        fs::create_dir(&directory).unwrap();
+        let socket = directory.join(SOCKET_NAME);
+        let _listener = UnixListener::bind(&socket).unwrap();
+        let mut queued = Vec::new();
+        while let Ok(stream) = dial(&socket, Wait::No) {
+            queued.push(stream);
+        }
+        let (found, is_found) = std::sync::mpsc::channel();
+        let run_dir = run_dir.path().to_owned();
+        // On a thread of its own, which a test that fails leaves behind.
+        thread::spawn(move || {
+            let running = Running::find_in(&run_dir, None).unwrap();
+            found.send(running.connect_within(Duration::from_millis(20)))
+        });
+        let connected = is_found.recv_timeout(Duration::from_secs(60));
+        let error = connected.expect("nobody hangs").unwrap_err();
+        assert!(matches!(error, RemoteError::NoAnswer { .. }), "{error}");
     }
 
     #[test]

@@ -29,7 +29,7 @@ mod served;
 mod server;
 mod textfile;
 
-pub use client::{Connection, RemoteError, Running, running};
+pub use client::{Connection, RemoteError, Running};
 pub(crate) use pool::ClientId;
 pub use request::{Form, Request, RequestError};
 pub(crate) use request::{accept, refuse};

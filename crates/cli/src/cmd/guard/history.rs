@@ -143,17 +143,20 @@ fn text(account: &Account, columns: Option<usize>) -> String {
     };
     let sum = |of: fn(&Figures) -> u64| slots.iter().map(|slot| of(&slot.figures)).sum::<u64>();
     let (taken, back) = (sum(|of| of.taken_bytes), sum(|of| of.came_back_bytes));
-    let unit = match account.by_s {
-        ..3600 => "minute",
-        _ => "hour",
+    let all = sum_of(&account.groups);
+    let (unit, of_slot) = match account.by_s {
+        // A minute is told as of its last look.
+        ..3600 => ("minute", ""),
+        _ => ("hour", "mean "),
     };
     let mut text = format!(
-        "given back {}, of which {} came back ({:.1} %); in the last {unit} told {} were away, for {} of swap and ages\n\n",
+        "given back {}, of which {} came back ({:.1} %)\n{} were away on average, for {} of swap and ages; in the last {unit} told {}\n\n",
         Bytes(taken),
         Bytes(back),
         100.0 * back as f64 / taken.max(1) as f64,
+        Bytes(all.away_bytes),
+        Bytes(all.price_bytes),
         Bytes(last.figures.away_bytes),
-        Bytes(last.figures.price_bytes),
     );
     let mut line = |cells: [&str; 7], rest: &str| {
         let [first, used, away, given, back, price, age] = cells;
@@ -163,19 +166,17 @@ fn text(account: &Account, columns: Option<usize>) -> String {
         text.push_str(&print::cut(line.trim_end(), columns));
         text.push('\n');
     };
-    let heads = |first, age, rest| {
-        (
-            [
-                first,
-                "used",
-                "away",
-                "given back",
-                "came back",
-                "price",
-                age,
-            ],
-            rest,
-        )
+    let heads = |first: &str, mean: &str, age: &str| {
+        let of_mean = |name: &str| format!("{mean}{name}");
+        [
+            first.to_owned(),
+            of_mean("used"),
+            of_mean("away"),
+            "given back".to_owned(),
+            "came back".to_owned(),
+            of_mean("price"),
+            age.to_owned(),
+        ]
     };
     let cells = |of: &Figures| {
         [
@@ -188,8 +189,10 @@ fn text(account: &Account, columns: Option<usize>) -> String {
         .map(|bytes| Bytes(bytes).to_string())
     };
     let most = slots.iter().map(|slot| slot.figures.away_bytes).max();
-    let (titles, rest) = heads("time", "cpu", "away");
-    line(titles, rest);
+    line(
+        heads("time", of_slot, "cpu").each_ref().map(String::as_str),
+        "away",
+    );
     for slot in slots {
         let of = &slot.figures;
         let share = u128::from(of.away_bytes) * u128::from(BAR_COLUMNS);
@@ -202,9 +205,16 @@ fn text(account: &Account, columns: Option<usize>) -> String {
         line([&slot.time, used, away, given, back, price, &cpu], &bar);
     }
     line([""; 7], "");
-    let (titles, rest) = heads("resident", "idle at", "group");
-    line(titles, rest);
-    for GroupSum { group, figures } in account.groups.iter().take(GROUPS_MAX) {
+    let titles = heads("mean resident", "mean ", "idle at");
+    line(titles.each_ref().map(String::as_str), "group");
+    let (told, more) = account
+        .groups
+        .split_at(account.groups.len().min(GROUPS_MAX));
+    let rest = (!more.is_empty()).then(|| GroupSum {
+        group: format!("{} more", more.len()),
+        figures: sum_of(more),
+    });
+    for GroupSum { group, figures } in told.iter().chain(&rest) {
         let [used, away, given, back, price] = &cells(figures);
         let resident = Bytes(figures.resident_bytes).to_string();
         let age = format!(
@@ -214,11 +224,22 @@ fn text(account: &Account, columns: Option<usize>) -> String {
         let who = group.escape_default().to_string();
         line([&resident, used, away, given, back, price, &age], &who);
     }
-    let nr_more = account.groups.len().saturating_sub(GROUPS_MAX);
-    if nr_more > 0 {
-        text.push_str(&format!("{nr_more} more, of which less was away\n"));
-    }
     text
+}
+
+/// Groups together.
+fn sum_of(groups: &[GroupSum]) -> Figures {
+    let add = |sum: Figures, of: &GroupSum| Figures {
+        resident_bytes: sum.resident_bytes + of.figures.resident_bytes,
+        used_lately_bytes: sum.used_lately_bytes + of.figures.used_lately_bytes,
+        away_bytes: sum.away_bytes + of.figures.away_bytes,
+        price_bytes: sum.price_bytes + of.figures.price_bytes,
+        age_anon_ms: sum.age_anon_ms.max(of.figures.age_anon_ms),
+        taken_bytes: sum.taken_bytes + of.figures.taken_bytes,
+        came_back_bytes: sum.came_back_bytes + of.figures.came_back_bytes,
+        cpu_ns: sum.cpu_ns + of.figures.cpu_ns,
+    };
+    groups.iter().fold(Figures::default(), add)
 }
 
 /// The picture as SVG: times in which no guard ran are gaps.
@@ -308,9 +329,12 @@ mod tests {
     fn a_history_is_read_at_a_glance() {
         let text = text(&account(), None);
         assert!(
-            text.starts_with("given back 8 MiB, of which 2 MiB came back (25.0 %)"),
+            text.starts_with("given back 8 MiB, of which 2 MiB came back (25.0 %)\n"),
             "{text}"
         );
+        // What stands for all the time is called a mean, and adds up with those that are not told one by one.
+        assert!(text.contains("72 MiB were away on average"), "{text}");
+        assert_eq!(text.matches("mean away").count(), 2, "{text}");
         let bar = |time: &str| {
             let line = text
                 .lines()
@@ -320,6 +344,22 @@ mod tests {
         };
         assert_eq!((bar("01:00"), bar("04:00")), (12, 24));
         assert!(text.contains("/a\\u{1b}"), "{text}");
+    }
+
+    #[test]
+    fn groups_that_are_not_told_one_by_one_are_told_together() {
+        let mut account = account();
+        let [group] = &account.groups[..] else {
+            panic!("a group");
+        };
+        account.groups = vec![group.clone(); GROUPS_MAX + 2];
+        let text = text(&account, None);
+        assert!(text.contains("1.5 GiB were away on average"), "{text}");
+        let rest = text.lines().last().expect("a line");
+        assert!(
+            rest.ends_with("2 more") && rest.contains("144 MiB"),
+            "{rest}"
+        );
     }
 
     #[test]

@@ -90,6 +90,9 @@ pub(super) fn table(status: &Status, columns: Option<usize>) -> String {
             Bytes(status.dropped_cache_bytes),
         ));
     }
+    for fit in status.fits.iter().filter(|fit| fit.why_nobody.is_some()) {
+        text.push_str(&format!("{fit}\n"));
+    }
     let line = |cells: [String; 9], who: &str| {
         let [
             resident,

@@ -8,10 +8,13 @@
 //! followed to write.
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use strata_linux::rights;
 
 /// Where a guard that acts keeps its history.
 pub const HISTORY_PATH: &str = "/var/lib/strata/history.db";
@@ -60,6 +63,17 @@ pub enum HistoryError {
     )]
     Home {
         /// The file that was to be there.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// It is not ours to read.
+    #[error(
+        "the history {path} can't be read: {source}; {}",
+        rights::advice("the right to read it")
+    )]
+    Unreadable {
+        /// The file.
         path: PathBuf,
         /// Why not.
         source: io::Error,
@@ -169,12 +183,15 @@ fn prepare(db: &mut Connection, is_new: bool) -> rusqlite::Result<()> {
 
 /// Opens the file to read, beside a guard that writes.
 pub(super) fn open_to_read(path: &Path) -> Result<Connection, HistoryError> {
-    let is_there = fs::exists(path).map_err(|source| HistoryError::Home {
-        path: path.to_owned(),
-        source,
-    });
-    if !is_there? {
-        return Err(HistoryError::Missing(path.to_owned()));
+    match access(path, Access::READ_OK) {
+        Err(Errno::NOENT) => return Err(HistoryError::Missing(path.to_owned())),
+        Err(errno) => {
+            return Err(HistoryError::Unreadable {
+                path: path.to_owned(),
+                source: errno.into(),
+            });
+        }
+        Ok(()) => {}
     }
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let opened = Connection::open_with_flags(path, flags);

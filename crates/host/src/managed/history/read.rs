@@ -4,7 +4,8 @@
 
 use super::database::{HistoryError, open_to_read};
 use super::minutes::{Figures, HOST, MINUTE_S};
-use super::store::{HOUR_S, SUMMED};
+use super::store::{HOUR_S, LOOKED, SUMMED};
+use crate::managed::rules::below_mount;
 use rusqlite::{Row, params};
 use std::path::Path;
 
@@ -36,7 +37,7 @@ pub struct Question<'a> {
     pub to_s: u64,
     /// How long a time is told as one.
     pub by: By,
-    /// A group's path, or a pattern in which `*` also stands for `/`; `None`: the whole host.
+    /// A group's path, or a pattern in which `*` also stands for `/`, as rules write it; `None`: the whole host.
     pub group: Option<&'a str>,
 }
 
@@ -57,7 +58,7 @@ pub struct Slot {
 pub struct GroupSum {
     /// Its path.
     pub group: String,
-    /// Means of when it was there, and sums.
+    /// Means of the time in which a guard looked, and sums: those of all groups add up to those of the host.
     #[serde(flatten)]
     pub figures: Figures,
 }
@@ -86,18 +87,17 @@ pub fn read(path: &Path, question: &Question<'_>) -> Result<Account, HistoryErro
     let by_s = question.by.seconds();
     let from_s = question.from_s - question.from_s % by_s;
     let to_s = question.to_s;
-    let group = question
-        .group
-        .map(|path| format!("/{}", path.trim_start_matches('/')));
-    let rows = "figures JOIN groups ON groups.id = group_id WHERE at_s >= ?1 AND at_s < ?2 \
-                AND (path = ?3 OR path GLOB ?3)";
+    let group = question.group.map(below_mount);
+    let within = "at_s >= ?1 AND at_s < ?2";
+    let rows = format!(
+        "figures JOIN groups ON groups.id = group_id WHERE {within} AND (path = ?3 OR path GLOB ?3 AND path != '')"
+    );
     let ask = || -> rusqlite::Result<Account> {
         let mut slots = db.prepare(&format!(
-            "SELECT slot_s, strftime('%Y-%m-%d %H:%M', slot_s, 'unixepoch', 'localtime'), sum(resident_bytes),
-                 sum(used_lately_bytes), sum(away_bytes), sum(price_bytes), max(age_anon_ms), sum(taken_bytes),
-                 sum(came_back_bytes), sum(cpu_ns)
-             FROM (SELECT at_s - at_s % ?4 AS slot_s, {SUMMED} FROM {rows} GROUP BY slot_s, group_id)
-             GROUP BY slot_s ORDER BY slot_s"
+            "SELECT slot_s, strftime('%Y-%m-%d %H:%M', slot_s, 'unixepoch', 'localtime'), {SUMMED}
+             FROM (SELECT *, at_s - at_s % ?4 AS slot_s FROM {rows})
+             JOIN (SELECT at_s - at_s % ?4 AS looked_slot_s, {LOOKED} AND {within} GROUP BY looked_slot_s)
+             ON looked_slot_s = slot_s GROUP BY slot_s ORDER BY slot_s"
         ))?;
         let who = group.as_deref().unwrap_or(HOST);
         let slots = slots.query_map(params![from_s, to_s, who, by_s], |row| {
@@ -109,7 +109,8 @@ pub fn read(path: &Path, question: &Question<'_>) -> Result<Account, HistoryErro
         })?;
         let slots = slots.collect::<rusqlite::Result<_>>()?;
         let mut groups = db.prepare(&format!(
-            "SELECT path, {SUMMED} FROM {rows} GROUP BY path ORDER BY 4 DESC, 7 DESC, path"
+            "SELECT path, {SUMMED} FROM (SELECT * FROM {rows}), (SELECT {LOOKED} AND {within})
+             GROUP BY path ORDER BY 4 DESC, 7 DESC, path"
         ))?;
         let who = group.as_deref().unwrap_or("/*");
         let groups = groups.query_map(params![from_s, to_s, who], |row| {

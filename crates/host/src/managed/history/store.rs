@@ -43,14 +43,19 @@ impl Default for Bounds {
     }
 }
 
-/// Means and sums of rows, in the order of the columns.
+/// Means and sums of rows, in the order of the columns. Means are of all the time in which a guard looked (`looked_s`), so those
+/// of groups add up to that of the host; a group that was there for a part of it counts for that part.
 pub(super) const SUMMED: &str = "
-    CAST(total(resident_bytes * span_s) / sum(span_s) AS INTEGER) AS resident_bytes,
-    CAST(total(used_lately_bytes * span_s) / sum(span_s) AS INTEGER) AS used_lately_bytes,
-    CAST(total(away_bytes * span_s) / sum(span_s) AS INTEGER) AS away_bytes,
-    CAST(total(price_bytes * span_s) / sum(span_s) AS INTEGER) AS price_bytes,
+    CAST(total(resident_bytes * span_s) / looked_s AS INTEGER) AS resident_bytes,
+    CAST(total(used_lately_bytes * span_s) / looked_s AS INTEGER) AS used_lately_bytes,
+    CAST(total(away_bytes * span_s) / looked_s AS INTEGER) AS away_bytes,
+    CAST(total(price_bytes * span_s) / looked_s AS INTEGER) AS price_bytes,
     max(age_anon_ms) AS age_anon_ms,
     sum(taken_bytes) AS taken_bytes, sum(came_back_bytes) AS came_back_bytes, sum(cpu_ns) AS cpu_ns";
+
+/// Rows of the host, which there is one of for each minute in which a guard looked.
+pub(super) const LOOKED: &str =
+    "sum(span_s) AS looked_s FROM figures WHERE group_id = (SELECT id FROM groups WHERE path = '')";
 
 /// What becomes of a row that is there already, as after a clock was set back: counters add up.
 const ADD_UP: &str = "ON CONFLICT DO UPDATE SET
@@ -180,8 +185,8 @@ impl Store {
             let change = begin(&mut self.db)?;
             change.execute(
                 &format!(
-                    "INSERT INTO figures SELECT ?1, ?2, group_id, {SUMMED} FROM figures WHERE {of_hour} \
-                     GROUP BY group_id {ADD_UP}"
+                    "INSERT INTO figures SELECT ?1, ?2, group_id, {SUMMED}
+                     FROM figures, (SELECT {LOOKED} AND {of_hour}) WHERE {of_hour} GROUP BY group_id {ADD_UP}"
                 ),
                 [hour_s, HOUR_S],
             )?;

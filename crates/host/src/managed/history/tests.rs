@@ -117,6 +117,37 @@ fn what_is_kept_can_be_asked_by_minute_hour_and_group_while_it_is_written() {
     assert_eq!(slots(&ask(&path, 0, By::Hour, Some("/none")).unwrap()), []);
 }
 
+/// Groups of which one comes late add up to the host, by minutes and by the hours that these become.
+#[test]
+fn means_of_groups_add_up_to_that_of_the_host_whenever_they_were_there() {
+    let (_folder, path) = place();
+    let mut store = store(&path);
+    let old_s = NOW_S - 3 * DAY_S;
+    for at_s in [old_s, NOW_S] {
+        for (after_s, groups) in [(0, 1), (60, 2), (120, 2)] {
+            let mut minute = minute(at_s + after_s, groups, 300);
+            let host = minute.figures.get_mut(HOST).unwrap();
+            host.away_bytes *= groups as u64;
+            store.add(&minute).unwrap();
+        }
+    }
+    // All that is there from the start, and a group that was there for two minutes of three.
+    let away = |since_s, by| {
+        let account = ask(&path, since_s, by, None).unwrap();
+        let groups = account.groups.iter().map(|of| of.figures.away_bytes);
+        let host: Vec<u64> = account
+            .slots
+            .iter()
+            .map(|of| of.figures.away_bytes)
+            .collect();
+        (host, groups.collect::<Vec<u64>>())
+    };
+    assert_eq!(away(0, By::Hour), (vec![500], vec![300, 200]));
+    assert_eq!(away(4 * DAY_S, By::Hour), (vec![500, 500], vec![300, 200]));
+    let one = ask(&path, 0, By::Hour, Some("*/1")).unwrap();
+    assert_eq!(slots(&one), [(NOW_S, 200, 600)]);
+}
+
 #[test]
 fn minutes_become_hours_after_a_day_and_are_gone_after_two_weeks() {
     let (_folder, path) = place();

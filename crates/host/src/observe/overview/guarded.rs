@@ -6,9 +6,10 @@ use super::GuardView;
 use crate::managed::{GroupStatus, Status};
 use std::collections::BTreeMap;
 
-/// By group; nobody where no guard acts, or its figures can't be read: those of another version can't.
+/// By group; nobody where no guard acts, where it stands still, or its figures can't be read: those of another version can't.
 pub(super) fn of_running() -> BTreeMap<String, GuardView> {
     match Status::of_running() {
+        Ok(status) if status.walks.is_late() => BTreeMap::new(),
         Ok(status) => of(status),
         Err(error) => {
             tracing::debug!("what the guard has done is not told: {error}");
@@ -17,8 +18,8 @@ pub(super) fn of_running() -> BTreeMap<String, GuardView> {
     }
 }
 
-fn of(status: Option<Status>) -> BTreeMap<String, GuardView> {
-    let groups = status.into_iter().flat_map(|status| status.groups);
+fn of(status: Status) -> BTreeMap<String, GuardView> {
+    let groups = status.groups.into_iter();
     let view = |group: GroupStatus| {
         let view = GuardView {
             taken_bytes: group.taken_bytes,

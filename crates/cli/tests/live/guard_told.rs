@@ -1,0 +1,173 @@
+//! What `strata guard` says of itself: whether it goes on, which rules nobody goes by, and to whom it says nothing.
+
+use crate::guard::{Idler, end, guard};
+use crate::support;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use support::leaks::{Guard, run_dir};
+use support::live::{Live, memory_mount, wait_until};
+use support::strata::{Finished, Strata};
+
+fn status() -> Finished {
+    Strata::new(["guard", "status", "--format", "json"]).finish()
+}
+
+#[test]
+fn a_guard_that_stands_still_is_told_as_such_and_one_that_goes_on_again_is_not() {
+    needs!("cap_bpf", "memory_cgroup");
+    let _guard = Guard::new();
+    let idler = Idler::start("still");
+    let live = Live::start(&guard(&["--promise", "100%/min"]));
+    let goes_on = || status().code() == Some(0);
+    wait_until("a status", goes_on);
+    live.signal(Signal::STOP);
+    wait_until("the status to be old", || status().code() == Some(1));
+    let told = status();
+    assert!(
+        told.stderr.contains("stands still: the last walk was"),
+        "{}",
+        told.stderr
+    );
+    let old = &told.json_lines()[0];
+    let ms = |name: &str| old[name].as_u64().expect("a time");
+    assert!(ms("walk_age_ms") > 3 * ms("walk_interval_ms"), "{old:#}");
+    let text = Strata::new(["guard", "status"]).finish();
+    assert!(
+        text.stdout.starts_with("the last walk was "),
+        "{}",
+        text.stdout
+    );
+    live.signal(Signal::CONT);
+    wait_until("the status to be new", goes_on);
+    end(live);
+    idler.end();
+}
+
+#[test]
+fn rules_that_nobody_goes_by_are_told_at_the_start_by_check_and_by_the_status() {
+    needs!("cap_bpf", "memory_cgroup");
+    let _guard = Guard::new();
+    let idler = Idler::start("ruled");
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("guard.toml");
+    let (mount, _) = memory_mount().expect("a memory controller");
+    let name = idler.name();
+    let text = format!(
+        "history = \"none\"\nexclude = [\"/no/such/lab\"]\n\
+         [[rule]]\ncgroup = \"{}{name}\"\npromise = \"none\"\nmin_age = \"5s\"\n\
+         [[rule]]\ncgroup = \"/no/such/group\"\n[[rule]]\ncgroup = \"*{name}\"\n",
+        mount.display()
+    );
+    fs::write(&path, text).expect("a file");
+    let config = ["--config", path.to_str().expect("text")];
+    let nobody = [
+        "rule 2 (cgroup \"/no/such/group\"): no group, as none fits in which a process is",
+        "no group, as rule 1 comes before it and takes them",
+        "exclude \"/no/such/lab\": no group, as none fits",
+    ];
+    let check = Strata::new(["guard", "--check"]).args(config).finish();
+    let check = check.expect_success().stdout;
+    let live = Live::start(&Strata::new(["guard", "--format", "json"]).args(config));
+    let status = live.json();
+    wait_until("a status", || self::status().code() == Some(0));
+    let table = Strata::new(["guard", "status"]).finish().stdout;
+    assert!(
+        check.contains(&format!("(cgroup \"{name}\"): 1 group\n")),
+        "{check}"
+    );
+    for told in nobody {
+        live.wait_for_stderr(told);
+        assert!(check.contains(told), "{check}");
+        assert!(table.contains(told), "{table}");
+    }
+    let fits = status["fits"].as_array().expect("rules");
+    let nr_groups: Vec<&Value> = fits.iter().map(|fit| &fit["nr_groups"]).collect();
+    assert_eq!(nr_groups, [1, 0, 0, 0], "{status:#}");
+    live.json();
+    live.json();
+    assert_eq!(live.stderr().matches(nobody[0]).count(), 1, "once");
+    // What is no file is not read, and nobody waits for it.
+    fs::remove_file(&path).expect("removed");
+    let made = std::process::Command::new("mkfifo").arg(&path).status();
+    assert!(made.expect("runs").success());
+    for _ in 0..2 {
+        live.signal(Signal::HUP);
+        live.wait_for_stderr("no regular file");
+    }
+    let nr_readers = || {
+        let threads = fs::read_dir(format!("/proc/{}/task", live.pid())).expect("threads");
+        let names = threads
+            .flatten()
+            .filter_map(|of| fs::read_to_string(of.path().join("comm")).ok());
+        names.filter(|name| name.trim() == "strata-rules").count()
+    };
+    wait_until("the readers to end", || nr_readers() == 0);
+    let mut live = live;
+    live.signal(Signal::INT);
+    assert_eq!(live.end().code(), Some(0), "{}", live.stderr());
+    idler.end();
+}
+
+#[test]
+fn whoever_may_not_look_is_told_so_and_not_that_no_guard_runs() {
+    needs!("cap_bpf", "memory_cgroup");
+    let _guard = Guard::new();
+    let idler = Idler::start("rights");
+    let live = Live::start(&guard(&["--promise", "100%/min"]));
+    wait_until("a status", || status().code() == Some(0));
+    let closed = tempfile::tempdir().expect("a directory");
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).expect("root's alone");
+    let history = closed.path().join("history.db");
+    let history = ["history", "--history", history.to_str().expect("text")];
+    for verb in [&["status"][..], &["demote", "1M"], &history] {
+        let asked = Strata::new(["guard"])
+            .args(verb)
+            .command()
+            .uid(65534)
+            .gid(65534)
+            .output();
+        let Ok(asked) = asked else {
+            skip!("this checkout is not everybody's to read");
+        };
+        let told = String::from_utf8_lossy(&asked.stderr).into_owned();
+        assert_eq!(asked.status.code(), Some(1), "{told}");
+        assert!(
+            told.contains("denied") && told.contains("run as root"),
+            "{told}"
+        );
+        assert!(
+            !told.contains("no guard") && !told.contains("no history"),
+            "{told}"
+        );
+    }
+    end(live);
+    idler.end();
+}
+
+#[test]
+fn a_status_that_can_not_be_written_is_told_and_so_is_that_it_can_again() {
+    needs!("cap_bpf", "memory_cgroup");
+    let _guard = Guard::new();
+    let idler = Idler::start("unwritten");
+    let live = Live::start(&guard(&["--promise", "100%/min"]));
+    wait_until("a status", || status().code() == Some(0));
+    // Nothing can be renamed over it.
+    let in_the_way = run_dir().join("guard/status.json");
+    wait_until("a directory in its place", || {
+        let _removed = fs::remove_file(&in_the_way);
+        fs::create_dir_all(in_the_way.join("x")).is_ok()
+    });
+    live.wait_for_stderr("warning: the status can't be written");
+    fs::remove_dir_all(&in_the_way).expect("removed");
+    live.wait_for_stderr("the status can be written again");
+    let mut live = live;
+    live.signal(Signal::INT);
+    assert_eq!(live.end().code(), Some(0), "{}", live.stderr());
+    idler.end();
+}

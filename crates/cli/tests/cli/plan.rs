@@ -91,7 +91,7 @@ fn what_a_promise_would_give_back_of_a_real_run_stays_what_it_is() {
     let said = strata(&["plan", "sort.strata", "--promise", "0.2%/min"]).expect_success();
     assert!(
         said.stdout
-            .contains("nothing can be known to be idle for 60s"),
+            .contains("nothing can be known to be idle for 1 min"),
         "{}",
         said.stdout
     );

@@ -4,12 +4,15 @@
 //!
 //! **Owns** that choice. **Does not own** the budgets (`super`), nor how a row is written.
 
-use super::{Plan, Point};
+use super::{Plan, Point, Ratio};
 
-/// A budget is told that is so many hundredths of the footprint above the one told before,
+/// A budget is told that is so many hundredths of the footprint above the one told before.
 const STEP_PERCENT: u64 = 5;
-/// or whose slowdown differs by one part in so many of what is acceptable.
+/// One is told, too, whose slowdown is less by more than one part in so many of what is acceptable,
+/// and of what was told before.
 const PART_OF_LIMIT: u64 = 3;
+/// As [`PART_OF_LIMIT`], of what was told before.
+const PART_OF_BEFORE: u64 = 4;
 
 impl Plan {
     /// The budgets in which the curve bends, those that the answer names or that were asked for, and some between them.
@@ -27,14 +30,13 @@ impl Plan {
         let mut rows: Vec<&Point> = Vec::new();
         for point in &self.points {
             let is_new = rows.last().is_none_or(|before| {
-                let further = [
-                    (before.slowdown.expected, point.slowdown.expected),
-                    (before.slowdown.highest, point.slowdown.highest),
-                ];
-                let further =
-                    further.map(|(one, other)| one.millionths().saturating_sub(other.millionths()));
+                let is_less = |slowdown: fn(&Point) -> Ratio| {
+                    let [was, is] = [slowdown(before), slowdown(point)].map(Ratio::millionths);
+                    was.saturating_sub(is) > step_slowdown.max(was / PART_OF_BEFORE)
+                };
                 point.memory_bytes - before.memory_bytes >= step_bytes
-                    || further.iter().any(|less| *less > step_slowdown)
+                    || is_less(|point| point.slowdown.expected)
+                    || is_less(|point| point.slowdown.highest)
             });
             if is_new || point.is_asked || named.contains(&point.memory_bytes) {
                 rows.push(point);

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, ValueEnum};
 use strata_host::managed::Status;
@@ -17,6 +17,7 @@ use strata_sim::plot::{Bars, stacked_bars};
 
 use crate::cli::{Format, parse_duration_ms};
 use crate::cmd::report_file::ReportFile;
+use crate::duration::span;
 use crate::print;
 
 /// The place of no history.
@@ -217,10 +218,7 @@ fn text(account: &Account, columns: Option<usize>) -> String {
     for GroupSum { group, figures } in told.iter().chain(&rest) {
         let [used, away, given, back, price] = &cells(figures);
         let resident = Bytes(figures.resident_bytes).to_string();
-        let age = format!(
-            "{:?}",
-            Duration::from_secs(figures.age_anon_ms.div_ceil(1000))
-        );
+        let age = span(figures.age_anon_ms.next_multiple_of(1000));
         let who = group.escape_default().to_string();
         line([&resident, used, away, given, back, price, &age], &who);
     }

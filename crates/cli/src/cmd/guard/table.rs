@@ -2,13 +2,12 @@
 //!
 //! **Owns** its columns and words. **Does not own** the figures (`strata_host::managed`).
 
-use std::time::Duration;
-
 use strata_host::managed::{GroupStatus, Status, TierStatus};
 use strata_host::observe::ledger::NodeStatus;
 use strata_linux::addr::PAGE_BYTES;
 use strata_linux::units::Bytes;
 
+use crate::duration::span;
 use crate::print;
 
 /// Groups with less than this in memory and away are told as one line.
@@ -42,8 +41,7 @@ fn nodes_text(status: &Status, tiers: &TierStatus) -> String {
 
 /// For people; lines are cut at so many columns.
 pub(super) fn table(status: &Status, columns: Option<usize>) -> String {
-    let seconds = |ms: u64| Duration::from_secs(ms.div_ceil(1000));
-    let (min_age, watched) = (seconds(status.min_age_ms), seconds(status.watched_ms));
+    let seconds = |ms: u64| span(ms.next_multiple_of(1000));
     let mut text = match status.is_acting {
         true => format!(
             "given back {} net: {} are away, for {} of swap and ages\n",
@@ -69,9 +67,11 @@ pub(super) fn table(status: &Status, columns: Option<usize>) -> String {
             Bytes(swap.size_bytes)
         ));
     }
-    if watched < min_age {
+    if status.watched_ms < status.min_age_ms {
         text.push_str(&format!(
-            "watched for {watched:?} so far: nothing can be known to be idle for {min_age:?}\n"
+            "watched for {} so far: nothing can be known to be idle for {}\n",
+            seconds(status.watched_ms),
+            seconds(status.min_age_ms)
         ));
     }
     if let Some(tiers) = &status.tiers {
@@ -129,7 +129,7 @@ pub(super) fn table(status: &Status, columns: Option<usize>) -> String {
     let is_told = |group: &&GroupStatus| group.resident_bytes + group.away_bytes >= ROW_BYTES_MIN;
     for group in status.groups.iter().filter(is_told) {
         let bytes = |bytes: u64| Bytes(bytes).to_string();
-        let age = format!("{:?}", seconds(group.age_anon_ms));
+        let age = seconds(group.age_anon_ms);
         let cells = [
             bytes(group.resident_bytes),
             bytes(group.used_lately_bytes),

@@ -57,8 +57,6 @@ pub enum Life {
     },
     /// A session of another run directory, which this one can't name, or a process that locks the group as one does.
     Elsewhere {
-        /// The locked file.
-        file: PathBuf,
         /// The process, where it can be seen.
         pid: Option<i32>,
         /// Its command line, as one line.
@@ -92,18 +90,15 @@ impl fmt::Display for Holder {
                 "session {session} has died and its keeper (pid {pid}) has not put the limits of {group} \
                  back yet; it may be stopped (`kill -CONT {pid}`)"
             ),
-            Life::Elsewhere { file, pid, command } => {
-                let file = file.display();
+            Life::Elsewhere { pid, command } => {
                 match pid {
-                    Some(pid) => write!(
-                        f,
-                        "process {pid} ({command}) holds {group}: it has {file} locked"
-                    )?,
-                    None => write!(f, "somebody holds {group}: {file} is locked")?,
+                    Some(pid) => write!(f, "process {pid} ({command})")?,
+                    None => write!(f, "somebody")?,
                 }
                 write!(
                     f,
-                    ", as a Strata does whose run directory is another one (STRATA_RUN_DIR); end that first"
+                    " holds {group}: a control file of it is locked, as by a Strata whose run directory is another one \
+                     (STRATA_RUN_DIR); end that first"
                 )
             }
             Life::Nobody { directory } => write!(

@@ -286,11 +286,10 @@ fn first_state(directory: &Path) -> io::Result<State> {
 pub(super) fn hold(group: &Path) -> Result<Option<File>, ClaimError> {
     match cgroup::hold(group).map_err(|error| ClaimError::Io(io::Error::other(error)))? {
         Hold::Held(file) => Ok(file),
-        Hold::Taken { file, pid } => Err(ClaimError::Held(Holder {
+        Hold::Taken { pid } => Err(ClaimError::Held(Holder {
             session: String::new(),
             group: group.to_owned(),
             life: Life::Elsewhere {
-                file,
                 command: pid.map(command_of).unwrap_or_default(),
                 pid,
             },

@@ -15,7 +15,7 @@ use crate::keeper::{KeeperWatch, Session, SessionError, fresh_id};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use strata_linux::cgroup::{self, CgroupError, Freezer, GroupReader, HaltError};
+use strata_linux::cgroup::{self, Freezer, GroupReader, HaltError};
 use strata_linux::process::{Process, halt};
 use strata_linux::undo::Undo;
 
@@ -32,9 +32,6 @@ pub enum StopError {
     /// A group.
     #[error(transparent)]
     Freezer(#[from] HaltError),
-    /// Its control file.
-    #[error(transparent)]
-    Group(#[from] CgroupError),
     /// A process.
     #[error("process {pid} is not stopped: {source}")]
     Signal {
@@ -78,7 +75,7 @@ impl Halt {
         group: Option<&GroupReader>,
     ) -> Result<(), StopError> {
         match group.map(Freezer::find) {
-            Some(Ok(freezer)) if cgroup::is_frozen(freezer.file())? => {
+            Some(Ok(freezer)) if cgroup::is_frozen(freezer.file()).map_err(HaltError::from)? => {
                 if !note::is_frozen_by_us(freezer.file()) {
                     let path = group.map_or_else(PathBuf::new, |group| group.path().to_owned());
                     let error = HaltError::Taken(path);

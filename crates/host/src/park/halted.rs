@@ -172,7 +172,11 @@ mod tests {
         let all = vec![signal(&[4, 5]), freezer("a")];
         assert_eq!(both, Halted::Several { all });
         assert_eq!(of(&[&both, &both]), both);
-        assert_eq!(both.of(&[5, 6]), signal(&[5]), "nobody is in the group");
+        assert_eq!(
+            both.clone().of(&[5, 6]),
+            signal(&[5]),
+            "nobody is in the group"
+        );
         assert_eq!(signal(&[4]).of(&[6]), Halted::No);
         assert!(!both.is_standing(), "nobody is there");
     }

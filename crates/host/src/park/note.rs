@@ -297,7 +297,8 @@ pub(super) fn sweep() -> bool {
     let own = found.iter().filter_map(|name| name.to_str());
     let of_dead = |name: &str| {
         let name = name.strip_prefix('.')?;
-        let id = name.strip_suffix(".lock").or(name.strip_suffix(".new"))?;
+        let id = name.strip_suffix(".lock");
+        let id = id.or_else(|| name.strip_suffix(".new"))?;
         Some(id.to_owned())
     };
     let mut is_left = false;

@@ -274,6 +274,7 @@ fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Remote
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::os::unix::net::UnixListener;
     use std::thread;
 

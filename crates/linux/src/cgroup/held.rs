@@ -9,7 +9,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::fs::{FlockOperation, flock};
 
@@ -26,9 +26,7 @@ pub enum Hold {
     Held(Option<File>),
     /// Somebody else holds it.
     Taken {
-        /// What is locked.
-        file: PathBuf,
-        /// The process that did, where it can be seen.
+        /// The process, where it can be seen.
         pid: Option<i32>,
     },
 }
@@ -50,7 +48,6 @@ pub fn hold(group: &Path) -> Result<Hold, CgroupError> {
         Ok(()) => Ok(Hold::Held(Some(file))),
         Err(rustix::io::Errno::WOULDBLOCK) => Ok(Hold::Taken {
             pid: file.metadata().ok().and_then(|found| holder_of(&found)),
-            file: path,
         }),
         Err(errno) => Err(CgroupError::io("locking", &path, io::Error::from(errno))),
     }

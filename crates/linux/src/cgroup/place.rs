@@ -164,8 +164,8 @@ fn lock_directory(directory: &Path) -> Result<Option<File>, CgroupError> {
         match hold(directory)? {
             Hold::Held(file) => return Ok(file),
             Hold::Taken { .. } if Instant::now() < deadline => thread::sleep(REMOVE_POLL),
-            Hold::Taken { file, .. } => {
-                tracing::debug!("somebody keeps {} locked", file.display());
+            Hold::Taken { .. } => {
+                tracing::debug!("somebody keeps {} locked", directory.display());
                 return Ok(None);
             }
         }

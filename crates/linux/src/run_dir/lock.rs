@@ -172,7 +172,6 @@ fn holder_in(locks: &str, file: &Metadata) -> Option<i32> {
 mod tests {
     use super::*;
     use std::os::unix::fs::{PermissionsExt, symlink};
-    use std::path::PathBuf;
 
     const SHORT: Duration = Duration::from_millis(60);
 

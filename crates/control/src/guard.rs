@@ -4,11 +4,11 @@
 //!   Walked       what the walk found of each group: for its look at its promise
 //!   idle         what of a group counts as idle
 //!   choose       what goes, of those groups first that have most of that
-//!   oldest       what goes where a group holds more than it may, or the host is short of memory
 //! ```
 //!
 //! **Owns** the order of groups and kinds, and how much of each. **Does not own** when and how much a promise allows
-//! (`promise`), which pages are oldest (`strata_lru::ages`), who walks and who takes (the host, or the simulator).
+//! (`promise`), what goes promise or not (`oldest`), which pages are oldest (`strata_lru::ages`), who walks and who takes
+//! (the host, or the simulator).
 //!
 //! **Invariants**
 //! - I1: no more goes of a kind than its keeper has room for, nor more anonymous pages than there is room in swap.
@@ -17,9 +17,9 @@
 use crate::promise::{Found, Keeper};
 use std::cell::OnceCell;
 use std::cmp::{Ordering, Reverse};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
-use strata_lru::ages::{Aged, Ages, Candidates, Ledger, NrPages, ObjectNo, On, Query, Run};
+use strata_lru::ages::{Aged, Ages, Candidates, Ledger, NrPages, On, Query};
 use strata_lru::{GroupId, Kind};
 
 /// Code goes at so many times the age of other pages: the kernel, too, has pages of executable files that were used go round
@@ -238,85 +238,8 @@ pub fn choose<'a>(
 }
 
 /// The age at which code goes where others go at this one.
-fn code_age(age: Duration, is_spared: bool) -> Duration {
+pub(crate) fn code_age(age: Duration, is_spared: bool) -> Duration {
     age * if is_spared { CODE_AGES } else { 1 }
-}
-
-/// A group of which the oldest pages are asked for.
-#[derive(Clone, Copy, Debug)]
-pub struct Holder<'a> {
-    /// Who it is.
-    pub group: GroupId,
-    /// The most of it.
-    pub nr_pages_max: u64,
-    /// The most of it that may be anonymous.
-    pub nr_anon_pages_max: u64,
-    /// What was accessed within so long stays.
-    pub older_than: Duration,
-    /// Code stays for longer than the rest.
-    pub spares_code: bool,
-    /// Pages of these alone; `None`: any.
-    pub objects: Option<&'a BTreeSet<ObjectNo>>,
-}
-
-/// The oldest pages of all these groups, whoever has them and whatever they are; so many, of which so many may be
-/// anonymous.
-pub fn oldest(
-    ledger: &Ledger,
-    holders: &[Holder<'_>],
-    nr_pages: u64,
-    nr_anon_pages_max: u64,
-) -> Vec<Goes> {
-    let kinds = [(Kind::Anon, nr_anon_pages_max), (Kind::File, u64::MAX)];
-    let picker = ledger.picker();
-    let mut goes: Vec<Goes> = Vec::new();
-    let mut by_age: Vec<(usize, Run)> = Vec::new();
-    for holder in holders {
-        for (kind, most) in kinds {
-            let most = match kind {
-                Kind::Anon => most.min(holder.nr_anon_pages_max),
-                Kind::File => most,
-            };
-            let found = picker.candidates(&Query {
-                group: holder.group,
-                kind: Some(kind),
-                older_than: holder.older_than,
-                code_older_than: code_age(holder.older_than, holder.spares_code),
-                objects: holder.objects,
-                on: None,
-                nr_pages_max: nr_pages.min(most).min(holder.nr_pages_max),
-            });
-            by_age.extend(found.runs.iter().map(|run| (goes.len(), *run)));
-            goes.push(Goes {
-                group: holder.group,
-                kind,
-                pages: Candidates::default(),
-            });
-        }
-    }
-    by_age.sort_by_key(|(_, run)| Reverse(run.idle));
-    let mut left = nr_pages;
-    let mut left_of_group: BTreeMap<GroupId, u64> = BTreeMap::new();
-    left_of_group.extend(holders.iter().map(|of| (of.group, of.nr_pages_max)));
-    let mut left_anon = nr_anon_pages_max;
-    for (number, mut run) in by_age {
-        let goes = &mut goes[number];
-        let Some(left_of_group) = left_of_group.get_mut(&goes.group) else {
-            continue;
-        };
-        run.nr_pages = run.nr_pages.min(left).min(*left_of_group);
-        if goes.kind == Kind::Anon {
-            run.nr_pages = run.nr_pages.min(left_anon);
-            left_anon -= run.nr_pages;
-        }
-        if run.nr_pages > 0 {
-            left -= run.nr_pages;
-            *left_of_group -= run.nr_pages;
-            goes.pages.nr_pages += run.nr_pages;
-            goes.pages.runs.push(run);
-        }
-    }
-    goes
 }
 
 #[cfg(test)]
@@ -406,51 +329,6 @@ mod tests {
     }
 
     #[test]
-    fn code_goes_at_twice_the_age_where_it_is_spared() {
-        let mut ledger = Ledger::new();
-        ledger.appeared(SpaceNo(0), GroupId(0), FamilyNo(0));
-        let place = |first_page, standing| Place {
-            first_page,
-            end_page: first_page + 64,
-            home: Home::Copied(ObjectNo(first_page), 0),
-            standing,
-        };
-        let mut goes_at = [None; 2];
-        for minutes in 0..5 {
-            ledger.start_walk(MINUTE * minutes);
-            let places = [place(0, Standing::Ordinary), place(64, Standing::Code)];
-            ledger.begin(SpaceNo(0), places);
-            let pages = [u64::MAX, u64::MAX, 0, 0, 0, 0, 0, 0];
-            let told = Told {
-                mask: pages,
-                resident: pages,
-                accessed: if minutes == 1 { pages } else { [0; 8] },
-                anon: [0; 8],
-                empty: [0; 8],
-                unseen: [0; 8],
-            };
-            ledger.told(SpaceNo(0), 0, &told);
-            ledger.end(SpaceNo(0), true);
-            for (number, spares_code) in [(0, false), (1, true)] {
-                let holder = Holder {
-                    group: GroupId(0),
-                    nr_pages_max: u64::MAX,
-                    nr_anon_pages_max: 0,
-                    older_than: MINUTE,
-                    spares_code,
-                    objects: None,
-                };
-                let goes = oldest(&ledger, &[holder], u64::MAX, 0);
-                let nr_pages: u64 = goes.iter().map(|goes| goes.pages.nr_pages).sum();
-                if nr_pages == 128 && minutes > 1 && goes_at[number].is_none() {
-                    goes_at[number] = Some(minutes - 1);
-                }
-            }
-        }
-        assert_eq!(goes_at, [Some(1), Some(2)], "minutes after the last access");
-    }
-
-    #[test]
     fn swappiness_leans_as_the_kernels_does() {
         let leaning = [None, Some(0), Some(1), Some(100), Some(101), Some(200)].map(Leaning::of);
         assert_eq!(
@@ -463,68 +341,6 @@ mod tests {
                 Leaning::AnonFirst,
                 Leaning::AnonFirst
             ]
-        );
-    }
-
-    #[test]
-    fn of_what_groups_hold_the_oldest_goes_whoever_has_it() {
-        // Of the second group half is accessed again, late.
-        let mut ledger = ledger();
-        ledger.start_walk(MINUTE * 20);
-        ledger.begin(
-            SpaceNo(1),
-            [Place {
-                first_page: 0,
-                end_page: 512,
-                home: Home::Private,
-                standing: Standing::Ordinary,
-            }],
-        );
-        let all = [u64::MAX; 8];
-        let accessed = std::array::from_fn(|word| u64::from(word < 4) * u64::MAX);
-        let told = Told {
-            mask: all,
-            resident: all,
-            accessed,
-            anon: all,
-            empty: Bits::default(),
-            unseen: Bits::default(),
-        };
-        ledger.told(SpaceNo(1), 0, &told);
-        ledger.end(SpaceNo(1), true);
-        let holder = |number: u16, nr_pages_max| Holder {
-            group: GroupId(number),
-            nr_pages_max,
-            nr_anon_pages_max: u64::MAX,
-            older_than: Duration::ZERO,
-            spares_code: true,
-            objects: None,
-        };
-        let nr_anon = |holders: &[Holder<'_>], most, anon| -> Vec<u64> {
-            let goes = oldest(&ledger, holders, most, anon);
-            let anon = goes.iter().filter(|goes| goes.kind == Kind::Anon);
-            anon.map(|goes| goes.pages.nr_pages).collect()
-        };
-        let both = [holder(0, u64::MAX), holder(1, u64::MAX)];
-        let spared = Holder {
-            nr_anon_pages_max: 0,
-            ..both[0]
-        };
-        assert_eq!(nr_anon(&[spared], 600, 600), [0], "files alone");
-        assert_eq!(
-            nr_anon(&both, 512, u64::MAX),
-            [256, 256],
-            "what is in use stays"
-        );
-        assert_eq!(nr_anon(&both, 600, u64::MAX), [256, 344]);
-        assert_eq!(
-            nr_anon(&[holder(0, 100), holder(1, 150)], 512, u64::MAX),
-            [100, 150]
-        );
-        assert_eq!(
-            nr_anon(&both, 512, 60).iter().sum::<u64>(),
-            60,
-            "swap has no more room"
         );
     }
 }

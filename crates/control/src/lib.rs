@@ -16,6 +16,7 @@
 //!   control              puts them together: a sample in, a plan out
 //!   promise              what may be taken of a group without a budget, by what comes back
 //!   guard                what goes of many groups under promises, after a walk
+//!   oldest               what goes of them promise or not: the oldest, of whatever kind
 //!   shortage             how much of them has to go, promise or not, where memory is short
 //!   last_resort          which group is frozen or killed where a host stays short of memory
 //!   quiet                for how long a program has done next to nothing
@@ -47,6 +48,7 @@ pub mod hold_up;
 pub mod last_resort;
 pub mod limit;
 mod loop_config;
+pub mod oldest;
 pub mod page_cache;
 mod plan;
 mod pressure;

@@ -1,19 +1,9 @@
-//! Memory that is short: of the host, or below the limit of a group; how much has to go, and whose page cache.
+//! Memory that is short: of the host, or below the limit of a group; how much has to go.
 //!
-//! ```text
-//!   Readings  -> missing: how much has to go of all groups, and below each limit
-//!   CacheOf   -> share:   how much page cache of each of these groups, the oldest first wherever it is
-//! ```
+//! **Owns** when memory counts as short, and by how much. **Does not own** reading (the host), nor what goes then
+//! (`oldest`).
 //!
-//! **Owns** when memory counts as short, and by how much. **Does not own** reading (the host), nor which pages of programs
-//! go then (`guard::oldest`).
-//!
-//! **Invariants**
-//! - I1: without a threshold for the host nothing is missing there, whatever else is read.
-//! - I2: no page cache goes that was read within its group's least age, and of no group more than it may give.
-
-use crate::page_cache::CacheAges;
-use std::cmp::Reverse;
+//! **Invariants** I1: without a threshold for the host nothing is missing there, whatever else is read.
 
 /// Usage within this share of a limit counts as short: a program that grows by 30 MiB a second has a second to its limit of
 /// 1 GiB, and the kernel reclaims in the program's own page faults once it is there.
@@ -76,50 +66,9 @@ pub fn missing(readings: &Readings, free_share: Option<f64>) -> Missing {
     }
 }
 
-/// Page cache of one of the groups that have to give.
-#[derive(Clone, Copy, Debug)]
-pub struct CacheOf<'a> {
-    /// How old it is, as of the last census.
-    pub ages: &'a CacheAges,
-    /// What was read within so long stays.
-    pub min_age_ms: u64,
-    /// Of what the census found this went already, the oldest, or can't go.
-    pub nr_spent_pages: u64,
-    /// The most that may go.
-    pub nr_pages_max: u64,
-}
-
-/// How much goes of each group, in their order: so many pages in all, those first that were read longest ago.
-pub fn share(groups: &[CacheOf<'_>], nr_pages: u64) -> Vec<u64> {
-    let mut shares = vec![0; groups.len()];
-    let mut all: Vec<(u64, usize, u64)> = Vec::new();
-    for (number, group) in groups.iter().enumerate() {
-        let mut nr_spent = group.nr_spent_pages;
-        for of in &group.ages.ages {
-            let nr_left = of.nr_pages.saturating_sub(nr_spent);
-            nr_spent = nr_spent.saturating_sub(of.nr_pages);
-            if of.age_ms >= group.min_age_ms {
-                all.push((of.age_ms, number, nr_left));
-            }
-        }
-    }
-    all.sort_by_key(|(age_ms, number, _)| (Reverse(*age_ms), *number));
-    let mut nr_left = nr_pages;
-    for (_, number, nr_old) in all {
-        let share = &mut shares[number];
-        let nr_goes = nr_old
-            .min(nr_left)
-            .min(groups[number].nr_pages_max.saturating_sub(*share));
-        *share += nr_goes;
-        nr_left -= nr_goes;
-    }
-    shares
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::page_cache::CacheAge;
 
     const MIB: u64 = 1 << 20;
 
@@ -172,37 +121,5 @@ mod tests {
         assert_eq!(host_mib(60, Some(11.0), Some(0.05)), 10);
         assert_eq!(host_mib(20, Some(11.0), Some(0.05)), 30);
         assert_eq!(host_mib(0, Some(100.0), None), 0);
-    }
-
-    fn ages(all: &[(u64, u64)]) -> CacheAges {
-        let age = |&(age_ms, nr_pages)| CacheAge { age_ms, nr_pages };
-        CacheAges {
-            ages: all.iter().map(age).collect(),
-            ..CacheAges::default()
-        }
-    }
-
-    #[test]
-    fn of_two_groups_the_one_whose_page_cache_is_older_gives_and_none_what_is_young() {
-        let (old, young) = (
-            ages(&[(900, 100), (300, 50)]),
-            ages(&[(200, 100), (10, 500)]),
-        );
-        let of = |ages, nr_spent_pages, nr_pages_max| CacheOf {
-            ages,
-            min_age_ms: 100,
-            nr_spent_pages,
-            nr_pages_max,
-        };
-        let both = [of(&old, 0, 1000), of(&young, 0, 1000)];
-        assert_eq!(share(&both, 120), [120, 0]);
-        assert_eq!(share(&both, 200), [150, 50]);
-        assert_eq!(share(&both, 9000), [150, 100], "what is young stays");
-        assert_eq!(
-            share(&[of(&old, 120, 1000), of(&young, 0, 1000)], 50),
-            [30, 20]
-        );
-        assert_eq!(share(&[of(&old, 0, 10), of(&young, 0, 1000)], 50), [10, 40]);
-        assert!(share(&[], 50).is_empty());
     }
 }

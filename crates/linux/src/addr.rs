@@ -120,6 +120,28 @@ pub fn covering_spans(ranges: impl IntoIterator<Item = AddrRange>) -> Vec<TableS
     merged
 }
 
+/// Ranges of whole pages, cut into parts of so many pages each; only the last has fewer.
+pub fn in_parts(ranges: &[AddrRange], nr_pages: u64) -> Vec<Vec<AddrRange>> {
+    let mut parts: Vec<Vec<AddrRange>> = Vec::new();
+    let mut room_bytes = 0;
+    for range in ranges {
+        let mut start = range.start;
+        while start < range.end {
+            if room_bytes == 0 {
+                parts.push(Vec::new());
+                room_bytes = nr_pages.max(1) * PAGE_BYTES;
+            }
+            let end = range.end.min(start + room_bytes);
+            if let Some(part) = parts.last_mut() {
+                part.push(AddrRange::new(start, end));
+            }
+            room_bytes -= end - start;
+            start = end;
+        }
+    }
+    parts
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,6 +157,19 @@ mod tests {
                 end: TableNo(1)
             }]
         );
+    }
+
+    #[test]
+    fn parts_are_full_but_for_the_last_and_hold_every_page_once() {
+        let pages = |first, nr: u64| AddrRange::new(first * PAGE_BYTES, (first + nr) * PAGE_BYTES);
+        let parts = in_parts(&[pages(0, 5), pages(9, 3), pages(20, 1)], 4);
+        let expected = [
+            vec![pages(0, 4)],
+            vec![pages(4, 1), pages(9, 3)],
+            vec![pages(20, 1)],
+        ];
+        assert_eq!(parts, expected);
+        assert!(in_parts(&[], 4).is_empty());
     }
 
     #[test]

@@ -380,7 +380,7 @@ fn rules_hold_a_group_to_its_memory_and_a_hang_up_has_them_read_again() {
         let held = held.name();
         let text = format!(
             "swap = \"zram:1G\"\ncpu = \"50%\"\nhistory = \"none\"\n\
-             [[rule]]\ncgroup = \"{held}\"\nmemory = \"24M\"\nlow = \"{low}\"\n{more}"
+             [[rule]]\ncgroup = \"{held}\"\nmemory = \"24M\"\nmin_age = \"5s\"\nlow = \"{low}\"\n{more}"
         );
         std::fs::write(&path, text).expect("a file");
     };

@@ -1,22 +1,19 @@
 //! What follows a walk of many groups: pages go, by either hand, and come back.
 //!
 //! **Owns** which hand is asked, and how much swap may be used. **Does not own** what goes of each group
-//! (`strata_control::guard`), nor how (`takes`, `by_amount`, `recalls`).
+//! (`strata_control::guard`), what goes promise or not (`oldest`), nor how (`takes`, `by_amount`, `recalls`).
 
 use super::by_amount::{self, Hand};
 use super::group::Group;
-use super::limits::Limited;
-use super::takes::Takes;
 use super::{Managed, WhyNotMore};
 use crate::observe::{Observer, SpaceId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
-use strata_control::guard::{self, Goes, Holder, Leaning, Member, Offer};
-use strata_control::shortage::{self, Readings};
+use strata_control::guard::{self, Goes, Leaning, Member, Offer};
 use strata_linux::addr::PAGE_BYTES;
 use strata_linux::cgroup::is_reclaimed_by_amount;
-use strata_linux::process::{MachineMemory, Process, memory_pressure_percent};
+use strata_linux::process::Process;
 use strata_linux::swap;
 use strata_lru::ages::{Moved, NrPages, On};
 use strata_lru::{GroupId, Kind};
@@ -99,6 +96,7 @@ impl Managed {
                 self.amounts.is_some()
                     && !self.guests.contains(&id)
                     && self.prices.prefer_amount()
+                    && group.idle_pages().total() >= by_amount::STEP_PAGES_MIN
                     && group.fares.may_take(at)
                     && is_reclaimed_by_amount(group.reader())
             }
@@ -159,141 +157,8 @@ impl Managed {
         }
     }
 
-    /// Takes what groups hold beyond what they may, the oldest first; by amount what is left of that.
-    pub(super) fn hold(&mut self, observer: &Observer) {
-        let over = |group: &Group| group.over_pages().min(group.above_low_pages());
-        let over = self.groups.iter().map(|(id, group)| (*id, over(group)));
-        let over: Vec<(GroupId, u64)> = over.filter(|(_, nr_pages)| *nr_pages > 0).collect();
-        let mut swap_room_pages = match over.is_empty() {
-            true => return,
-            false => self.anon_room(observer.elapsed()),
-        };
-        for (group, nr_pages) in over {
-            let holder = Holder {
-                group,
-                nr_pages_max: nr_pages,
-                nr_anon_pages_max: self.anon_pages_max(group),
-                older_than: Duration::ZERO,
-                spares_code: true,
-                objects: None,
-            };
-            let went = self.take_oldest(&[holder], nr_pages, &mut swap_room_pages, observer);
-            let left = nr_pages - went;
-            if let (Some(amounts), Some(of)) = (&mut self.amounts, self.groups.get(&group))
-                && let Some(nr_pages) = by_amount::step(of.reader(), left, left)
-            {
-                amounts.add(group, of.reader(), nr_pages, of.swappiness());
-            }
-        }
-    }
-
-    /// Where memory is short, of the host or below a limit: page cache that nobody maps and nobody reads goes first, without
-    /// a walk and without swap; then the oldest pages of all groups there, of the host promise or not. What is younger than
-    /// rules call idle is left to the kernel.
-    pub(super) fn relieve(&mut self, observer: &Observer) {
-        if !self.config.is_acting {
-            return;
-        }
-        let missing = shortage::missing(&self.readings(), self.rules.free_share);
-        for (number, missing_bytes) in missing.below_limits_bytes.into_iter().enumerate() {
-            if missing_bytes > 0 && !self.takes.as_ref().is_some_and(Takes::are_under_way) {
-                let members = self.limits[number].members.clone();
-                self.relieve_below(&members, missing_bytes.div_ceil(PAGE_BYTES), observer);
-            }
-        }
-        if missing.host_bytes > 0 {
-            let all: Vec<GroupId> = self.groups.keys().copied().collect();
-            let waits_for_rate = self.writes.room_pages(observer.elapsed()) == Some(0);
-            let nr_pages = missing.host_bytes.div_ceil(PAGE_BYTES);
-            let is_first = self.rules.cache_first.of_host;
-            let has_given = self.give(&all, &all, nr_pages, is_first, observer);
-            self.is_exhausted = !has_given && !waits_for_rate;
-        }
-    }
-
-    /// What is read of the machine and of limits.
-    fn readings(&self) -> Readings {
-        let mut readings = Readings {
-            limits: self.limits.iter().map(Limited::read).collect(),
-            ..Readings::default()
-        };
-        if self.rules.free_share.is_some()
-            && let Ok(memory) = MachineMemory::read()
-        {
-            readings.total_bytes = memory.total_bytes;
-            readings.available_bytes = memory.available_bytes;
-            readings.waiting_percent = memory_pressure_percent();
-        }
-        readings
-    }
-
-    /// Has groups below a limit give so many pages: none of a program's that has used up its promise. That is the kernel's,
-    /// which takes page cache that programs read each second before memory that they read back from swap.
-    fn relieve_below(&mut self, members: &[GroupId], nr_pages: u64, observer: &Observer) {
-        let is_first = self.rules.cache_first.below_limits;
-        let keeps_promise = |id: &&GroupId| self.groups.get(id).is_some_and(|of| !of.is_used_up());
-        let able: Vec<GroupId> = members.iter().filter(keeps_promise).copied().collect();
-        self.give(members, &able, nr_pages, is_first, observer);
-    }
-
-    /// Has page cache of groups go, or the oldest pages of programs of those that are able to: the other kind where there is
-    /// nothing of the first. Returns whether something goes, or is on its way.
-    fn give(
-        &mut self,
-        members: &[GroupId],
-        able: &[GroupId],
-        nr_pages: u64,
-        is_cache_first: bool,
-        observer: &Observer,
-    ) -> bool {
-        // What programs have to give is known when page cache that goes is gone.
-        self.is_cache_going(members)
-            || is_cache_first && self.drop_cache_of(members, nr_pages) > 0
-            || self.take_oldest_idle(able, nr_pages, observer) > 0
-            || !is_cache_first && self.drop_cache_of(members, nr_pages) > 0
-    }
-
-    /// Takes so many of the oldest pages of these groups, none of what is younger than their rules call idle; returns how
-    /// many there are.
-    fn take_oldest_idle(&mut self, members: &[GroupId], nr_pages: u64, observer: &Observer) -> u64 {
-        let mut swap_room_pages = self.anon_room(observer.elapsed());
-        let holder = |id: &GroupId| -> Option<Holder<'static>> {
-            let group = self.groups.get(id)?;
-            Some(Holder {
-                group: *id,
-                nr_pages_max: group.above_low_pages(),
-                nr_anon_pages_max: group.anon_pages_max(),
-                older_than: group.idle_when_short(),
-                spares_code: group.rule().protects_code,
-                objects: None,
-            })
-        };
-        let holders: Vec<Holder<'_>> = members.iter().filter_map(holder).collect();
-        self.take_oldest(&holders, nr_pages, &mut swap_room_pages, observer)
-    }
-
-    fn anon_pages_max(&self, group: GroupId) -> u64 {
-        let group = self.groups.get(&group);
-        group.map_or(0, Group::anon_pages_max)
-    }
-
-    /// Takes so many pages; returns how many there are.
-    pub(super) fn take_oldest(
-        &mut self,
-        holders: &[Holder<'_>],
-        nr_pages: u64,
-        swap_room_pages: &mut u64,
-        observer: &Observer,
-    ) -> u64 {
-        let goes = guard::oldest(self.pages.ledger(), holders, nr_pages, *swap_room_pages);
-        for goes in goes.iter().filter(|goes| goes.kind == Kind::Anon) {
-            *swap_room_pages -= goes.pages.nr_pages;
-        }
-        self.hand_over(&goes, observer);
-        goes.iter().map(|goes| goes.pages.nr_pages).sum()
-    }
-
-    fn hand_over(&mut self, all: &[Goes], observer: &Observer) {
+    /// These go page by page.
+    pub(super) fn hand_over(&mut self, all: &[Goes], observer: &Observer) {
         if let Some(takes) = &mut self.takes {
             let anon = all.iter().filter(|goes| goes.kind == Kind::Anon);
             self.writes
@@ -322,7 +187,7 @@ impl Managed {
     }
 
     /// Pages that may go to swap now: as many as there is room for, and as the rate of writes allows.
-    fn anon_room(&mut self, at: Duration) -> u64 {
+    pub(super) fn anon_room(&mut self, at: Duration) -> u64 {
         let room = self.room_in_swap().unwrap_or(0);
         room.min(self.writes.room_pages(at).unwrap_or(u64::MAX))
     }

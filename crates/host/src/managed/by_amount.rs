@@ -19,7 +19,7 @@ use strata_lru::ages::Aged;
 /// Parts in which what is idle goes: each is judged before the next.
 const NR_STEPS: u64 = 4;
 /// A step is no smaller: 2 MiB. Nor is the hand asked for less.
-const STEP_PAGES_MIN: u64 = 512;
+pub(super) const STEP_PAGES_MIN: u64 = 512;
 /// More than this share of what went, in use when it did, and the hand chooses badly.
 const USED_SHARE_MAX: f64 = 0.1;
 /// The first rest, and the longest.

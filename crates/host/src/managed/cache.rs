@@ -5,8 +5,8 @@
 //! **Invariants** I1: what was asked for counts as gone until it is known what went: no room is given twice.
 
 use std::time::Duration;
+use strata_control::oldest::CacheOf;
 use strata_control::page_cache::CacheAges;
-use strata_control::shortage::CacheOf;
 use strata_linux::actuator::GroupCache;
 
 /// What is known of one group's page cache. Sizes in pages.
@@ -85,11 +85,10 @@ impl OfGroup {
         self.nr_going > 0
     }
 
-    /// What it has to give where memory is short: not read for so long, and no more than this; `None`: no census has told yet.
-    pub(super) fn to_give(&self, min_age: Duration, nr_pages_max: u64) -> Option<CacheOf<'_>> {
+    /// What it has to give promise or not, no more than this; `None`: no census has told yet.
+    pub(super) fn to_give(&self, nr_pages_max: u64) -> Option<CacheOf<'_>> {
         Some(CacheOf {
             ages: self.ages.as_ref()?,
-            min_age_ms: min_age.as_millis() as u64,
             nr_spent_pages: self.nr_gone + self.nr_stuck + self.nr_going,
             nr_pages_max,
         })

@@ -1,13 +1,14 @@
-//! Page cache that nobody maps: what of it goes within promises, and where memory is short.
+//! Page cache that nobody maps: what of it goes within promises and beside them.
 //!
 //! ```text
 //!   a census for all groups, twice within the least age  -> cached, idle, came back: of each group
 //!   after a walk: room in the promise                    -> the oldest is dropped, before pages of programs go
-//!   near a limit                                         -> the oldest below it is dropped, promise or not
+//!   promise or not                                       -> what `oldest` has found is dropped
 //! ```
 //!
-//! **Owns** how much of each group is dropped. **Does not own** when a census comes (`caches`), what is known of a group
-//! (`cache`), nor what a promise has room for (`strata_control::promise`) and what is short (`strata_control::shortage`).
+//! **Owns** how much of each group is dropped within its promise. **Does not own** when a census comes (`caches`), what is
+//! known of a group (`cache`), what a promise has room for (`strata_control::promise`), nor what goes promise or not
+//! (`oldest`).
 //!
 //! **Invariants**
 //! - I1: nothing is dropped of a group without a promise for being idle, nor what was read within its age.
@@ -18,7 +19,6 @@ use super::caches::Caches;
 use super::group::Group;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use strata_control::shortage::{self, CacheOf};
 use strata_linux::actuator::{GroupCache, GroupsCacheDone};
 use strata_linux::addr::PAGE_BYTES;
 use strata_lru::{GroupId, Kind};
@@ -101,29 +101,16 @@ impl Managed {
         groups.any(|group| group.cache.is_going())
     }
 
-    /// Where memory is short below a limit: the oldest page cache of these groups goes, promise or not. Returns how much of it.
-    pub(super) fn drop_cache_of(&mut self, members: &[GroupId], nr_pages: u64) -> u64 {
+    /// So many pages of the oldest page cache of these groups go, promise or not. Returns how much of it.
+    pub(super) fn drop_found(&mut self, found: &[(GroupId, u64)]) -> u64 {
         let Some(caches) = &mut self.caches else {
             return 0;
         };
-        let giving = members
-            .iter()
-            .filter_map(|id| Some((*id, self.groups.get(id)?)));
-        let (ids, of): (Vec<GroupId>, Vec<CacheOf<'_>>) = giving
-            .filter_map(|(id, group)| {
-                let most = group.cache_above_low_pages();
-                Some((id, group.cache.to_give(group.idle_when_short(), most)?))
-            })
-            .unzip();
-        let shares = shortage::share(&of, nr_pages);
         let mut nr_going = 0;
-        for (id, nr_pages) in ids.into_iter().zip(shares) {
-            let Some(group) = self.groups.get_mut(&id) else {
-                continue;
-            };
-            let min_age = group.idle_when_short();
-            if caches.drop_oldest(group, min_age, nr_pages) {
-                nr_going += nr_pages;
+        for (id, nr_pages) in found {
+            if let Some(group) = self.groups.get_mut(id) {
+                let min_age = group.idle_when_short();
+                nr_going += caches.drop_oldest(group, min_age, *nr_pages);
             }
         }
         nr_going

@@ -59,16 +59,17 @@ impl Caches {
         self.nr_dropped_before * PAGE_BYTES
     }
 
-    /// Drops the oldest of a group's page cache; returns whether that is under way.
+    /// Drops the oldest of a group's page cache; returns how many pages are on their way out, or go later as the thread is
+    /// at something else.
     pub(super) fn drop_oldest(
         &mut self,
         group: &mut Group,
         older_than: Duration,
         nr_pages: u64,
-    ) -> bool {
+    ) -> u64 {
         let nr_pages = nr_pages.min(DROP_PAGES_MAX);
         let Some(id) = group.kernel_id().filter(|_| nr_pages >= DROP_PAGES_MIN) else {
-            return false;
+            return 0;
         };
         let is_under_way = self.thread.try_submit(GroupsCacheRequest::Drop {
             group: id,
@@ -78,7 +79,10 @@ impl Caches {
         if is_under_way {
             group.cache.asked(nr_pages);
         }
-        is_under_way
+        match is_under_way || self.thread.is_busy() {
+            true => nr_pages,
+            false => 0,
+        }
     }
 
     /// The next outcome.

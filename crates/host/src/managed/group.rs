@@ -10,17 +10,20 @@ use super::promised::{self, Promised};
 use super::rules::Rule;
 use super::status::{GroupStatus, WhyNotMore};
 use super::waits::{self, Waits};
+use crate::news::News;
 use crate::observe::ledger::{Ages, KindBytes, OnNodes};
 use crate::observe::programs::Label;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use strata_control::guard::{self, Leaning, Offer, Walked};
 use strata_control::last_resort::Exposed;
+use strata_control::oldest::Holder;
 use strata_control::promise::{Keeper, Promise, Standing};
 use strata_control::quiet::{Quiet, Seen};
 use strata_linux::addr::PAGE_BYTES;
 use strata_linux::cgroup::GroupReader;
 use strata_linux::process::read_stat;
+use strata_linux::units::Bytes;
 use strata_lru::ages::{Aged, NrPages};
 use strata_lru::{GroupId, Kind};
 
@@ -28,6 +31,18 @@ use strata_lru::{GroupId, Kind};
 const WORTH_TELLING_PAGES: u64 = 256;
 /// Who looks is told what was used within so many seconds.
 const USED_WITHIN_S: [u64; 3] = [60, 600, 3600];
+
+/// A group that stays above its rule's `memory` is told when that was so for so many times the least age: what is idle goes
+/// within one.
+const NR_AGES_STUCK: u32 = 2;
+
+/// What keeps a group above its rule's `memory`.
+#[derive(Debug, Default)]
+struct Stuck {
+    since: Option<Duration>,
+    why: Option<WhyNotMore>,
+    is_told: bool,
+}
 
 /// A group.
 #[derive(Debug)]
@@ -64,11 +79,17 @@ pub(super) struct Group {
     could: NrPages,
     /// Taken page by page since the walk.
     went: NrPages,
+    /// Stayed since the walk, although it was to go.
+    nr_refused_pages: u64,
+    /// Between the last two walks more of what was to go stayed than went.
+    is_refused: bool,
     nr_taken_pages: u64,
     /// Part of these by amount.
     nr_amount_pages: u64,
     nr_returned_pages: u64,
     why_not_more: Option<WhyNotMore>,
+    /// It holds more than its rule's `memory`, and nothing of that goes.
+    stuck: Stuck,
     /// In memory on each memory node, by the kernel's number, bytes.
     pub(super) on_nodes: OnNodes,
 }
@@ -98,10 +119,13 @@ impl Group {
             away: NrPages::default(),
             could: NrPages::default(),
             went: NrPages::default(),
+            nr_refused_pages: 0,
+            is_refused: false,
             nr_taken_pages: 0,
             nr_amount_pages: 0,
             nr_returned_pages: 0,
             why_not_more: None,
+            stuck: Stuck::default(),
             on_nodes: OnNodes::new(),
         }
     }
@@ -111,12 +135,12 @@ impl Group {
         self.reader.name()
     }
 
-    /// The group is there still, or another one of its name, and this rule holds for it.
-    pub(super) fn keep_to(&mut self, rule: &Rule, kernel_id: Option<u64>) {
-        self.kernel_id = kernel_id;
+    /// The group is there still, and this rule holds for it.
+    pub(super) fn keep_to(&mut self, rule: &Rule) {
         self.protected_bytes = self.reader.protected_bytes();
         if self.rule != *rule {
             self.rule = rule.clone();
+            self.stuck = Stuck::default();
             let nr_pages = self.resident.total() + self.away.total();
             self.keeper.promise(promise_of(rule, nr_pages, self.read));
         }
@@ -140,8 +164,24 @@ impl Group {
         Leaning::of(self.rule.swappiness)
     }
 
+    /// What of it may go promise or not; of its programs only where it gives that.
+    pub(super) fn holder(&self, group: GroupId, gives_programs: bool) -> Holder<'_> {
+        Holder {
+            group,
+            nr_pages_max: match gives_programs {
+                true => self.above_low_pages(),
+                false => 0,
+            },
+            nr_anon_pages_max: self.anon_pages_max(),
+            older_than: self.idle_when_short(),
+            spares_code: self.rule.protects_code,
+            objects: None,
+            cache: self.cache.to_give(self.cache_above_low_pages()),
+        }
+    }
+
     /// The most anonymous pages that may go at all.
-    pub(super) fn anon_pages_max(&self) -> u64 {
+    fn anon_pages_max(&self) -> u64 {
         match self.leaning() {
             Leaning::FileOnly => 0,
             Leaning::ByReturns | Leaning::FileFirst | Leaning::AnonFirst => u64::MAX,
@@ -198,17 +238,68 @@ impl Group {
         self.kernel_id
     }
 
-    /// Pages that the group holds beyond what it may hold, as the kernel counts now.
-    pub(super) fn over_pages(&self) -> u64 {
+    /// Pages that the group holds beyond its rule's `memory`, as the kernel counts now.
+    pub(super) fn over_pages(&mut self) -> u64 {
         let over = self.rule.memory_bytes.and_then(|memory_bytes| {
             let usage_bytes = self.reader.usage_bytes()?;
-            Some(
-                usage_bytes
-                    .saturating_sub(memory_bytes)
-                    .div_ceil(PAGE_BYTES),
-            )
+            Some(usage_bytes.saturating_sub(memory_bytes))
         });
-        over.unwrap_or(0)
+        let nr_pages = over.unwrap_or(0).div_ceil(PAGE_BYTES);
+        if nr_pages == 0 {
+            (self.stuck.since, self.stuck.why) = (None, None);
+        }
+        nr_pages
+    }
+
+    /// It held more than its rule's `memory` at the last look, and nothing of that went.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.stuck.why.is_some()
+    }
+
+    /// It holds more than its rule's `memory`, of which so many pages go. Returns what is to be told of that, once.
+    pub(super) fn stays_over(
+        &mut self,
+        at: Duration,
+        nr_going_pages: u64,
+        no_swap: Option<WhyNotMore>,
+    ) -> Option<News> {
+        if nr_going_pages > 0 {
+            (self.stuck.since, self.stuck.why) = (None, None);
+            return None;
+        }
+        let why = match no_swap {
+            Some(no_swap) if self.could.anon > 0 => no_swap,
+            _ if self.beyond_reach().total() > WORTH_TELLING_PAGES => WhyNotMore::SharedOrLocked,
+            _ if self.cache_above_low_pages() == 0 => WhyNotMore::Low,
+            _ => WhyNotMore::InUse,
+        };
+        self.stuck.why = Some(why);
+        let since = *self.stuck.since.get_or_insert(at);
+        let is_long = at.saturating_sub(since) >= self.rule.min_age * NR_AGES_STUCK;
+        if !is_long || std::mem::replace(&mut self.stuck.is_told, true) {
+            return None;
+        }
+        let told = match why {
+            WhyNotMore::InUse => {
+                let min_age = self.rule.min_age;
+                format!("what is beyond was used within its least age of {min_age:?}, and stays")
+            }
+            why => format!("what is beyond stays: {}", why.words()),
+        };
+        Some(News::Warning(format!(
+            "{} holds {}, and memory = {} in its rule: {told}",
+            self.name(),
+            Bytes(self.reader.usage_bytes().unwrap_or(0)),
+            Bytes(self.rule.memory_bytes.unwrap_or(0)),
+        )))
+    }
+
+    /// Idle, but not to be taken page by page.
+    pub(super) fn beyond_reach(&self) -> NrPages {
+        NrPages {
+            anon: self.idle.anon.saturating_sub(self.could.anon),
+            file: self.idle.file.saturating_sub(self.could.file),
+        }
     }
 
     /// A walk found this in memory, and this away.
@@ -226,6 +317,8 @@ impl Group {
         self.unknown = pages_of(ages.unknown());
         self.on_nodes.clone_from(ages.on_nodes());
         self.away = away;
+        let nr_refused = std::mem::take(&mut self.nr_refused_pages);
+        self.is_refused = nr_refused > self.went.total().max(WORTH_TELLING_PAGES);
         self.went = NrPages::default();
         let returned = sum(returned, self.cache.look());
         self.nr_returned_pages += returned.total();
@@ -327,7 +420,8 @@ impl Group {
     }
 
     /// So many pages left memory by our hand.
-    pub(super) fn took(&mut self, kind: Kind, nr_pages: u64) {
+    pub(super) fn took(&mut self, kind: Kind, nr_pages: u64, nr_refused_pages: u64) {
+        self.nr_refused_pages += nr_refused_pages;
         self.nr_taken_pages += nr_pages;
         self.went += NrPages::only(kind, nr_pages);
         match kind {
@@ -363,7 +457,9 @@ impl Group {
             Standing::Unsettled => Some(WhyNotMore::NothingStaysIdle),
             Standing::Resting => Some(WhyNotMore::Promise),
             Standing::Kept if no_swap.is_some() && could.anon > could.total() / 2 => no_swap,
-            Standing::Kept if left > 0 && planned.total() == 0 => Some(WhyNotMore::Promise),
+            Standing::Kept if self.is_refused => Some(WhyNotMore::KernelKeeps),
+            Standing::Kept if left > 0 && self.keeper.is_used_up() => Some(WhyNotMore::Promise),
+            Standing::Kept if left > 0 && self.above_low_pages() == 0 => Some(WhyNotMore::Low),
             Standing::Kept if left > 0 => Some(WhyNotMore::Pace),
             Standing::Kept if self.idle.total() > could.total() * 2 + WORTH_TELLING_PAGES => {
                 Some(WhyNotMore::SharedOrLocked)
@@ -411,7 +507,7 @@ impl Group {
             is_parked: self.is_parked,
             why_not_more: match self.is_parked {
                 true => Some(WhyNotMore::Parked),
-                false => self.why_not_more,
+                false => self.stuck.why.or(self.why_not_more),
             },
         }
     }
@@ -447,11 +543,52 @@ mod tests {
     use super::*;
     use strata_linux::cgroup::mount_point;
 
+    /// More than may come back to any group.
+    const NR_PAGES_BACK: u64 = 1000;
+
     fn anon(nr_pages: u64) -> NrPages {
         NrPages {
             anon: nr_pages,
             file: 0,
         }
+    }
+
+    #[test]
+    fn a_group_that_stays_above_its_memory_is_told_once_and_by_what_keeps_it() {
+        let rule = Rule {
+            memory_bytes: Some(1),
+            min_age: Duration::from_secs(5),
+            ..Rule::default()
+        };
+        let reader = GroupReader::open(&mount_point().expect("cgroups")).expect("a group");
+        let mut group = Group::new(&Chosen {
+            reader,
+            pids: Vec::new(),
+            rule: &rule,
+        });
+        let at = Duration::from_secs;
+        group.resident = anon(1000);
+        assert_eq!(group.stays_over(at(0), 0, None), None);
+        assert_eq!(group.status().why_not_more, Some(WhyNotMore::InUse));
+        assert_eq!(group.stays_over(at(9), 5, None), None, "some of it goes");
+        assert_eq!(group.status().why_not_more, None);
+        assert_eq!(group.stays_over(at(10), 0, None), None);
+        let told = group.stays_over(at(20), 0, None);
+        let Some(News::Warning(told)) = told else {
+            panic!("{told:?}");
+        };
+        assert!(told.contains("used within its least age of 5s"), "{told}");
+        assert_eq!(group.stays_over(at(40), 0, None), None, "once");
+        let no_swap = Some(WhyNotMore::NoSwap);
+        group.stays_over(at(41), 0, no_swap);
+        assert_eq!(
+            group.status().why_not_more,
+            Some(WhyNotMore::InUse),
+            "nothing is idle"
+        );
+        group.could = anon(1);
+        group.stays_over(at(41), 0, no_swap);
+        assert_eq!(group.status().why_not_more, no_swap);
     }
 
     #[test]
@@ -464,6 +601,13 @@ mod tests {
             rule: &rule,
         });
         group.idle = anon(100_000);
+        let mut low = |resident| {
+            group.resident = anon(resident);
+            group.judge(anon(90_000), anon(0), None);
+            group.why_not_more
+        };
+        assert_eq!(low(0), Some(WhyNotMore::Low), "all that is there stays");
+        assert_eq!(low(100_000), Some(WhyNotMore::Pace), "nothing came back");
         let mut why = |could, planned, no_swap| {
             group.judge(anon(could), anon(planned), no_swap);
             group.why_not_more
@@ -471,8 +615,23 @@ mod tests {
         let no_swap = Some(WhyNotMore::NoSwap);
         assert_eq!(why(90_000, 90_000, None), None);
         assert_eq!(why(90_000, 9_000, None), Some(WhyNotMore::Pace));
-        assert_eq!(why(90_000, 0, None), Some(WhyNotMore::Promise));
         assert_eq!(why(90_000, 0, no_swap), no_swap);
         assert_eq!(why(9_000, 9_000, None), Some(WhyNotMore::SharedOrLocked));
+        group.took(Kind::Anon, 10, 9_000);
+        let (none, walked) = (Ages::default(), Walked::default());
+        group.look(Duration::ZERO, GroupId(1), &none, anon(0), &walked);
+        group.judge(anon(9_000), anon(9_000), None);
+        assert_eq!(group.why_not_more, Some(WhyNotMore::KernelKeeps));
+        let back = anon(NR_PAGES_BACK);
+        walked.look(
+            &mut group.keeper,
+            Duration::ZERO,
+            GroupId(1),
+            anon(0),
+            anon(0),
+            back,
+        );
+        group.judge(anon(9_000), anon(0), None);
+        assert_eq!(group.why_not_more, Some(WhyNotMore::Promise));
     }
 }

@@ -18,10 +18,11 @@ impl Managed {
         self.resort = Some(Resort::new(to_write));
     }
 
-    /// What was done with whole groups, and which processes were left out, since it was asked last; and after the first walk by other rules, of which of them it
-    /// was not told yet that nobody goes by them.
+    /// What was done with whole groups, what could not be done, and which processes were left out, since it was asked last; and
+    /// after the first walk by other rules, of which of them it was not told yet that nobody goes by them.
     pub fn news(&mut self) -> Vec<News> {
-        let mut news = self.left_out.news();
+        let mut news = std::mem::take(&mut self.news);
+        news.extend(self.left_out.news());
         news.extend(self.resort.iter_mut().flat_map(Resort::news));
         if !self.fits.is_empty() && !std::mem::replace(&mut self.are_fits_told, true) {
             let told = fits::news(&self.fits);

@@ -12,7 +12,7 @@
 //! is left but the swap that was made (`house`).
 //!
 //! **Owns** the order of a walk. **Does not own** when idle memory may go (`strata_control::promise`), what goes of each
-//! group (`strata_control::guard`) and by which hand (`acts`), which pages are oldest (`strata_lru::ages`), how they go
+//! group (`strata_control::guard`, or promise or not `oldest`) and by which hand (`acts`), which pages are oldest (`strata_lru::ages`), how they go
 //! (`strata_linux::actuator`), or who is looked after (`rules`, `choice`).
 //!
 //! **Invariants**
@@ -35,6 +35,7 @@ mod house;
 mod left_out;
 mod limits;
 mod moves;
+mod oldest;
 mod parks;
 mod prices;
 mod promised;
@@ -138,8 +139,8 @@ pub struct Managed {
     pages: AgedPages,
     /// `None` where nothing is taken.
     takes: Option<Takes>,
-    /// Budgets of files are still to be looked at after the last walk.
-    are_files_due: bool,
+    /// What goes once after each walk is still to go.
+    has_walked: bool,
     /// Pages did not go that were chosen after the last walk.
     has_refused: bool,
     /// What the kernel takes by amount; `None` where it is not asked.
@@ -183,6 +184,8 @@ pub struct Managed {
     nr_walks: u64,
     /// What went wrong with processes in the last walk.
     troubles: Vec<String>,
+    /// What is to be told.
+    news: Vec<News>,
     /// Why anonymous memory stays, for all groups alike.
     no_swap: Option<WhyNotMore>,
     /// What a page takes to be read back from swap, where that was needed and could be measured.
@@ -214,7 +217,7 @@ impl Managed {
             rules,
             pages: AgedPages::new(),
             takes,
-            are_files_due: false,
+            has_walked: false,
             has_refused: false,
             amounts,
             prices: Prices::default(),
@@ -239,6 +242,7 @@ impl Managed {
             cpu_ns_at_walk: 0,
             nr_walks: 0,
             troubles: Vec::new(),
+            news: Vec::new(),
             no_swap: None,
             read: None,
             swap: SwapWatch::start(),
@@ -300,8 +304,11 @@ impl Managed {
             return false;
         }
         if !self.takes.as_ref().is_some_and(Takes::are_under_way) {
-            self.hold_files(observer);
-            self.hold(observer);
+            let is_after_walk = std::mem::take(&mut self.has_walked);
+            if is_after_walk {
+                self.hold_files(observer);
+            }
+            self.hold(observer, is_after_walk);
             self.relieve(observer);
             self.halt(observer.elapsed());
             // Last, so that nothing of this waits for what waited for the rate of writes.
@@ -406,7 +413,7 @@ impl Managed {
                     .refund(went.stayed.iter().map(|run| run.nr_pages).sum());
             }
             if let Some(group) = self.groups.get_mut(&went.group) {
-                group.took(went.kind, went.nr_pages);
+                group.took(went.kind, went.nr_pages, went.nr_refused_pages);
             }
         }
     }
@@ -482,7 +489,7 @@ impl Managed {
         self.troubles = walked.troubles;
         self.left_out.look(walked.left_out);
         self.nr_walks += 1;
-        self.are_files_due = true;
+        self.has_walked = true;
         for (space, process) in observer.processes() {
             if let Some(group) = of_process.get(&process.pid()) {
                 self.pages.set_group(space, *group);
@@ -511,13 +518,15 @@ impl Managed {
         self.fits = fits;
         for chosen in all {
             let name = chosen.reader.name();
+            // What is made anew under a name is another group.
+            let kernel_id = chosen.reader.id().ok();
             let known = self
                 .groups
                 .iter_mut()
-                .find(|(_, group)| group.name() == name);
+                .find(|(_, group)| group.name() == name && group.kernel_id() == kernel_id);
             let id = match known {
                 Some((id, group)) => {
-                    group.keep_to(chosen.rule, chosen.reader.id().ok());
+                    group.keep_to(chosen.rule);
                     *id
                 }
                 None => {

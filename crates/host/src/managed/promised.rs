@@ -6,7 +6,8 @@
 //! ```
 //!
 //! A promise by time is kept by what tasks wait (`waits`). How fast memory goes follows from how many pages could come back
-//! within that time, one after the other.
+//! within that time, one after the other, but never more than a small share of the group: what a fault costs beside its read
+//! is not measured.
 //!
 //! **Owns** both, and what they are to whoever keeps them. **Does not own** how they are kept
 //! (`strata_control::promise`).
@@ -17,6 +18,9 @@ use strata_control::promise::Promise;
 
 /// What a page takes to be read back where nobody has measured that: a disk's millisecond.
 const READ_ASSUMED: Duration = Duration::from_millis(1);
+/// No promise by time lets more of a group come back within a minute: 5 %. From compressed swap a gigabyte could be read in a
+/// second, and the group would wait for as many faults.
+const SHARE_MAX: f64 = 0.05;
 /// What is promised is promised for a minute.
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -59,7 +63,7 @@ pub(super) fn promise_of(
             let nr_pages = MINUTE.as_secs_f64() * stall_share / read.as_secs_f64();
             let of_group = nr_pages / nr_footprint_pages.max(1) as f64;
             Promise {
-                share_per_min: of_group.min(1.0),
+                share_per_min: of_group.min(SHARE_MAX),
                 stall_share,
                 ..none
             }
@@ -96,7 +100,11 @@ mod tests {
         let promise = of(600_000, read);
         assert!((promise.share_per_min - 0.01).abs() < 1e-9, "{promise:?}");
         assert_eq!(promise.stall_share, 0.01);
-        assert_eq!(of(600, read).share_per_min, 1.0);
+        assert_eq!(
+            of(600, read).share_per_min,
+            SHARE_MAX,
+            "however fast swap is"
+        );
         let slow = of(600_000, None);
         assert!((slow.share_per_min - 0.001).abs() < 1e-9, "{slow:?}");
     }

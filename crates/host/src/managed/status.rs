@@ -192,6 +192,12 @@ pub enum WhyNotMore {
     Parked,
     /// What is idle is mapped by several processes, locked in memory, or a guest's.
     SharedOrLocked,
+    /// Most of what was to go stayed: it is not written yet, or held for now.
+    KernelKeeps,
+    /// Its rule or its protection says that it keeps so much.
+    Low,
+    /// It holds more than its rule's `memory`, and all that could go was used within the least age.
+    InUse,
 }
 
 impl WhyNotMore {
@@ -207,6 +213,9 @@ impl WhyNotMore {
             WhyNotMore::DoesNotCompress => "does not compress",
             WhyNotMore::Parked => "parked",
             WhyNotMore::SharedOrLocked => "shared or locked",
+            WhyNotMore::KernelKeeps => "kernel keeps it",
+            WhyNotMore::Low => "low",
+            WhyNotMore::InUse => "in use",
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Pages on their way out: what was chosen, what the pageout thread works on, what went.
+//! Pages on their way out: what was chosen, what the pageout thread works on, what went. All of it is runs of addresses.
 //!
 //! **Owns** requests and whose pages they hold. **Does not own** the choice, nor the thread's work
 //! (`strata_linux::actuator`).
@@ -12,17 +12,18 @@ use crate::observe::SpaceId;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 use strata_linux::access::AccessSource;
-use strata_linux::actuator::{PageTarget, Pageout, PageoutConfig, PageoutReport, PageoutRequest};
-use strata_linux::addr::PAGE_BYTES;
+use strata_linux::actuator::{Pageout, PageoutConfig, PageoutReport, PageoutRequest};
+use strata_linux::addr::{AddrRange, PAGE_BYTES, in_parts};
 use strata_linux::process::Process;
 use strata_lru::ages::Run;
 use strata_lru::{GroupId, Kind, SpaceNo, Verdict};
 
 /// Pages of one request: 32 MiB, which compressed swap takes within a tenth of a second.
-const REQUEST_PAGES_MAX: usize = 8192;
+const REQUEST_PAGES_MAX: u64 = 8192;
 /// Pages that the thread has at once, but for the last request: what it does within a second.
-const PAGES_UNDER_WAY_MAX: usize = 4 * REQUEST_PAGES_MAX;
+const PAGES_UNDER_WAY_MAX: u64 = 4 * REQUEST_PAGES_MAX;
 /// Requests that it has at once: each takes some tenths of a millisecond, however few pages it has.
 const REQUESTS_UNDER_WAY_MAX: usize = 1024;
 
@@ -35,6 +36,8 @@ pub(super) struct Went {
     pub(super) nr_pages: u64,
     /// What can't go.
     pub(super) stayed: Vec<Run>,
+    /// Pages that were to go, and that the kernel keeps for now.
+    pub(super) nr_refused_pages: u64,
     /// Processor time of that.
     pub(super) cpu_ns: u64,
 }
@@ -45,7 +48,7 @@ struct Sent {
     group: GroupId,
     kind: Kind,
     space: SpaceNo,
-    pages: Vec<u64>,
+    nr_pages: u64,
 }
 
 /// Requests from their choice to their end.
@@ -54,7 +57,7 @@ pub(super) struct Takes {
     pageout: Pageout,
     waiting: VecDeque<PageoutRequest>,
     /// Pages that the thread has.
-    nr_pages_under_way: usize,
+    nr_pages_under_way: u64,
     sent: BTreeMap<u32, Sent>,
     next: u32,
 }
@@ -95,37 +98,34 @@ impl Takes {
         runs: &[Run],
         processes: &BTreeMap<SpaceId, Arc<Process>>,
     ) {
-        let mut of_space: BTreeMap<SpaceNo, Vec<u64>> = BTreeMap::new();
+        let mut of_space: BTreeMap<SpaceNo, Vec<AddrRange>> = BTreeMap::new();
         for run in runs {
-            let pages = of_space.entry(run.space).or_default();
-            pages.extend(run.first_page..run.first_page + run.nr_pages);
+            let start = run.first_page * PAGE_BYTES;
+            let range = AddrRange::new(start, start + run.nr_pages * PAGE_BYTES);
+            of_space.entry(run.space).or_default().push(range);
         }
-        for (space, pages) in of_space {
+        for (space, mut ranges) in of_space {
             let Some(process) = processes.get(&SpaceId(space.0)) else {
                 continue;
             };
-            for pages in pages.chunks(REQUEST_PAGES_MAX) {
+            ranges.sort_unstable();
+            for runs in in_parts(&ranges, REQUEST_PAGES_MAX) {
                 let number = self.next;
                 self.next = self.next.wrapping_add(1);
-                let target = |(token, page): (usize, &u64)| PageTarget {
-                    token: token as u32,
-                    addr: page * PAGE_BYTES,
-                    order: 0,
-                };
-                self.waiting.push_back(PageoutRequest {
-                    space: number,
-                    process: Arc::clone(process),
-                    pages: pages.iter().enumerate().map(target).collect(),
-                    splits: Vec::new(),
-                });
-                let pages = pages.to_vec();
                 let sent = Sent {
                     group,
                     kind,
                     space,
-                    pages,
+                    nr_pages: runs.iter().map(|range| range.nr_pages()).sum(),
                 };
                 self.sent.insert(number, sent);
+                self.waiting.push_back(PageoutRequest {
+                    space: number,
+                    process: Arc::clone(process),
+                    pages: Vec::new(),
+                    runs,
+                    splits: Vec::new(),
+                });
             }
         }
     }
@@ -135,12 +135,12 @@ impl Takes {
         while self.nr_pages_under_way < PAGES_UNDER_WAY_MAX
             && let Some(request) = self.waiting.pop_front()
         {
-            let nr_pages = request.pages.len();
+            let number = request.space;
             if let Err(request) = self.pageout.try_submit(request) {
                 self.waiting.push_front(request);
                 return;
             }
-            self.nr_pages_under_way += nr_pages;
+            self.nr_pages_under_way += self.sent.get(&number).map_or(0, |sent| sent.nr_pages);
         }
     }
 
@@ -166,23 +166,33 @@ impl Takes {
 
     fn went(&mut self, report: &PageoutReport) -> Option<Went> {
         let sent = self.sent.remove(&report.space)?;
-        self.nr_pages_under_way = self.nr_pages_under_way.saturating_sub(sent.pages.len());
-        let runs_of = |is_meant: &dyn Fn(Verdict) -> bool| {
-            let meant = report.results.iter();
+        self.nr_pages_under_way = self.nr_pages_under_way.saturating_sub(sent.nr_pages);
+        let runs_of = |is_meant: &dyn Fn(Verdict) -> bool| -> Vec<Run> {
+            let meant = report.runs.iter();
             let meant = meant.filter(|(_, verdict)| is_meant(*verdict));
-            let pages = meant.filter_map(|(token, _)| sent.pages.get(*token as usize).copied());
-            runs(sent.space, pages)
+            let run = |(range, _): &(AddrRange, Verdict)| Run {
+                space: sent.space,
+                first_page: range.start / PAGE_BYTES,
+                nr_pages: range.nr_pages(),
+                idle: Duration::ZERO,
+            };
+            meant.map(run).collect()
         };
-        let went = runs_of(&|verdict| verdict == Verdict::Evicted);
+        let runs = runs_of(&|verdict| verdict == Verdict::Evicted);
         Some(Went {
             group: sent.group,
             kind: sent.kind,
-            nr_pages: went.iter().map(|run| run.nr_pages).sum(),
-            runs: went,
+            nr_pages: nr_pages(&runs),
+            runs,
             stayed: runs_of(&|verdict| stays(verdict, sent.kind)),
+            nr_refused_pages: nr_pages(&runs_of(&|verdict| is_refused(verdict, sent.kind))),
             cpu_ns: report.cpu_ns,
         })
     }
+}
+
+fn nr_pages(runs: &[Run]) -> u64 {
+    runs.iter().map(|run| run.nr_pages).sum()
 }
 
 /// Whether a page is not to be tried again. A file's that is still in memory after all has other mappers.
@@ -194,19 +204,10 @@ fn stays(verdict: Verdict, kind: Kind) -> bool {
     }
 }
 
-/// Neighbouring pages as one.
-fn runs(space: SpaceNo, pages: impl Iterator<Item = u64>) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::new();
-    for page in pages {
-        match runs.last_mut() {
-            Some(run) if run.first_page + run.nr_pages == page => run.nr_pages += 1,
-            _ => runs.push(Run {
-                space,
-                first_page: page,
-                nr_pages: 1,
-                idle: std::time::Duration::ZERO,
-            }),
-        }
+/// Whether a page stays for now, though nobody has used it and nothing is known against it.
+fn is_refused(verdict: Verdict, kind: Kind) -> bool {
+    match verdict {
+        Verdict::Busy | Verdict::Dirty | Verdict::NotTried => !stays(verdict, kind),
+        _ => false,
     }
-    runs
 }

@@ -240,6 +240,7 @@ impl Tracker {
                     space: number.0,
                     process: Arc::clone(&self.spaces.get(&number)?.process),
                     pages: Vec::new(),
+                    runs: Vec::new(),
                     splits: splits.into_iter().collect(),
                 })
             })
@@ -324,6 +325,7 @@ impl Tracker {
                         space: number.0,
                         process,
                         pages,
+                        runs: Vec::new(),
                         splits: Vec::new(),
                     });
                 }

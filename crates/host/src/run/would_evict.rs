@@ -385,6 +385,7 @@ mod tests {
             space: 7,
             process: Arc::clone(process),
             pages: targets.collect(),
+            runs: Vec::new(),
             splits: Vec::new(),
         }
     }

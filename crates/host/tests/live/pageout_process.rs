@@ -40,6 +40,7 @@ fn processes_killed_in_the_middle_of_pageout_are_normal() {
             space: 1,
             process: Arc::clone(&bench.process),
             pages,
+            runs: Vec::new(),
             splits: Vec::new(),
         };
         bench
@@ -143,6 +144,7 @@ fn the_queue_is_bounded_and_stopping_accounts_for_everything() {
         space,
         process: Arc::clone(&process),
         pages: targets([0x1000]),
+        runs: Vec::new(),
         splits: Vec::new(),
     };
     for space in 0..3 {

@@ -69,6 +69,7 @@ impl Bench {
             space: 7,
             process: Arc::clone(&self.process),
             pages: Vec::new(),
+            runs: Vec::new(),
             splits: huge.into_iter().map(TableNo::containing).collect(),
         };
         carry_out(&mut self.pageout, request)
@@ -121,6 +122,7 @@ pub(crate) fn take(
         space: 7,
         process: Arc::clone(process),
         pages,
+        runs: Vec::new(),
         splits: Vec::new(),
     };
     carry_out(pageout, request)

@@ -82,7 +82,7 @@ pub(super) fn resident(record: &TableRecord) -> Bits512 {
 
 /// Tables of one process at one moment, sorted.
 #[derive(Debug, Default)]
-pub(super) struct Tables(Vec<TableRecord>);
+pub(super) struct Tables(pub(super) Vec<TableRecord>);
 
 impl Tables {
     /// Reads the tables in `spans`.

@@ -15,9 +15,13 @@
 //!
 //! Pages go in address order, in chunks small enough that what was read before is still true.
 //! A target that was one huge page and is split by now is taken only if none of its pages was
-//! accessed, and counts as evicted only when all of them are gone.
+//! accessed, and counts as evicted only when all of them are gone. Of a run of addresses each page
+//! is judged by itself, but a huge page goes whole: it has one accessed bit, and so one age.
 //!
 //! **Owns** the request, its report and that sequence. **Does not own** the thread (`pageout`).
+//!
+//! **Invariants** I1: what goes of a run is what it names, but for the rest of a huge page that it
+//! begins or ends in.
 
 use std::sync::Arc;
 
@@ -29,7 +33,9 @@ use super::observe::{Slots, Tables, any, both, count, indices, resident};
 use super::split;
 use super::worker::StopFlag;
 use crate::access::{AccessError, AccessSource, Bits512, Grain, TableRecord, TableShape};
-use crate::addr::{AddrRange, PAGE_BYTES, TABLE_ENTRIES, TableNo, covering_spans};
+use crate::addr::{
+    AddrRange, PAGE_BYTES, TABLE_BYTES, TABLE_ENTRIES, TableNo, covering_spans, in_parts,
+};
 use crate::hold_up::CallSize;
 use crate::process::Process;
 use crate::sys::madvise::{self, Advice};
@@ -64,6 +70,8 @@ pub struct PageoutRequest {
     pub process: Arc<Process>,
     /// The pages to take, in any order.
     pub pages: Vec<PageTarget>,
+    /// Addresses of which whatever is there is to be taken: whole pages, in order, none twice.
+    pub runs: Vec<AddrRange>,
     /// Huge pages that are to be split first, in any order; few, for they are not throttled.
     pub splits: Vec<TableNo>,
 }
@@ -75,6 +83,8 @@ pub struct PageoutReport {
     pub space: u32,
     /// Token and verdict of each page, in the order of the request.
     pub results: Vec<(u32, Verdict)>,
+    /// What became of the runs, in order; neighbours that fared alike are one.
+    pub runs: Vec<(AddrRange, Verdict)>,
     /// Addresses of accessed pages around pages that turned out to be accessed.
     pub young_neighbours: Vec<u64>,
     /// Pages that were found accessed just before, in every table that a page of the request lies in.
@@ -111,11 +121,20 @@ enum Before {
 /// A target that is advised.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
-    /// Place of the target in the request.
+    /// Place of the target in the chunk.
     index: usize,
     range: AddrRange,
     nr_resident_pages: u64,
     look: Look,
+}
+
+/// What is judged as one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unit {
+    /// Each range, as the caller cut them.
+    Range,
+    /// What the kernel maps as one: a page, or a huge page.
+    Page,
 }
 
 /// The tools of a pass; kept between requests.
@@ -159,25 +178,43 @@ impl Pass {
         let mut order: Vec<usize> = (0..pages.len()).collect();
         order.sort_unstable_by_key(|index| pages[*index].addr);
         let mut rest = &order[..];
-        while !rest.is_empty() && !stop.is_set() {
+        while !rest.is_empty() && !stop.is_set() && self.may_go_on(process, report) {
             let (chunk, later) = rest.split_at(chunk_len(rest, pages));
-            let result = self.chunk(process, pages, chunk, report);
-            if !process.is_space_current() {
-                // Every address means something else now, or nothing at all.
-                for (_, verdict) in &mut report.results {
-                    if *verdict == Verdict::NotTried {
-                        *verdict = Verdict::Gone;
-                    }
-                }
-                return;
-            }
-            if let Err(error) = result {
-                report.error = Some(error);
-                return;
+            let ranges: Vec<AddrRange> = chunk.iter().map(|no| range_of(&pages[*no])).collect();
+            let verdicts = self.chunk(process, &ranges, Unit::Range, report);
+            for (index, (_, verdict)) in chunk.iter().zip(verdicts) {
+                report.results[*index].1 = verdict;
             }
             rest = later;
             between();
         }
+        for part in in_parts(&request.runs, CHUNK_PAGES) {
+            match !stop.is_set() && self.may_go_on(process, report) {
+                true => {
+                    let verdicts = self.chunk(process, &part, Unit::Page, report);
+                    verdicts.into_iter().for_each(|of| note_run(report, of));
+                    between();
+                }
+                false => untried(&part)
+                    .into_iter()
+                    .for_each(|of| note_run(report, of)),
+            }
+        }
+        if !process.is_space_current() {
+            // Every address means something else now, or nothing at all.
+            let results = report.results.iter_mut().map(|(_, verdict)| verdict);
+            let runs = report.runs.iter_mut().map(|(_, verdict)| verdict);
+            for verdict in results.chain(runs) {
+                if *verdict == Verdict::NotTried {
+                    *verdict = Verdict::Gone;
+                }
+            }
+            report.error = None;
+        }
+    }
+
+    fn may_go_on(&self, process: &Process, report: &PageoutReport) -> bool {
+        report.error.is_none() && process.is_space_current()
     }
 
     fn split(
@@ -203,36 +240,45 @@ impl Pass {
         advised.error.map_or(Ok(()), Err)
     }
 
+    /// Takes what is in these ranges; the verdict of each, or of each part that is judged by itself.
     fn chunk(
         &mut self,
         process: &Process,
-        pages: &[PageTarget],
-        chunk: &[usize],
+        ranges: &[AddrRange],
+        unit: Unit,
         report: &mut PageoutReport,
-    ) -> Result<(), PageoutError> {
-        if !process.is_space_current() {
-            return Ok(());
-        }
-        let tables = self.look(process, chunk.iter().map(|index| range_of(&pages[*index])))?;
+    ) -> Vec<(AddrRange, Verdict)> {
+        let tables = match self.look(process, ranges.iter().copied()) {
+            Ok(tables) => tables,
+            Err(error) => {
+                report.error = Some(error);
+                return untried(ranges);
+            }
+        };
         report.accessed.extend(tables.accessed());
-        let mut candidates: Vec<Candidate> = Vec::with_capacity(chunk.len());
+        let targets = match unit {
+            Unit::Range => ranges.to_vec(),
+            Unit::Page => units(&tables, ranges),
+        };
+        let mut results = untried(&targets);
+        let mut candidates: Vec<Candidate> = Vec::with_capacity(targets.len());
         let mut young: Vec<(TableNo, Bits512)> = Vec::new();
-        for index in chunk {
-            match judge_before(&tables, &pages[*index]) {
+        for (index, (range, result)) in results.iter_mut().enumerate() {
+            match judge_before(&tables, *range) {
                 Before::Settled(verdict) => {
-                    report.results[*index].1 = verdict;
+                    *result = verdict;
                     if verdict == Verdict::Referenced {
-                        note_young(&tables, &pages[*index], &mut young);
+                        note_young(&tables, *range, &mut young);
                     }
                 }
                 Before::Candidate {
                     nr_resident_pages,
                     first: (addr, is_dirty),
                 } => match self.leftover.look(process, addr, is_dirty) {
-                    Look::MustBeWritten => report.results[*index].1 = Verdict::Dirty,
+                    Look::MustBeWritten => *result = Verdict::Dirty,
                     look => candidates.push(Candidate {
-                        index: *index,
-                        range: range_of(&pages[*index]),
+                        index,
+                        range: *range,
                         nr_resident_pages,
                         look,
                     }),
@@ -243,15 +289,26 @@ impl Pass {
             .young_neighbours
             .extend(tables.young_neighbours(&young));
         if candidates.is_empty() {
-            return Ok(());
+            return results;
         }
-        let ranges = merge(candidates.iter().map(|candidate| candidate.range));
-        let mut advised = advise(process.pid(), &ranges, &mut self.call_size, |call| {
-            madvise::advise(process.pidfd(), call, Advice::Pageout)
-        });
+        let advised_ranges = merge(candidates.iter().map(|candidate| candidate.range));
+        let advised = advise(
+            process.pid(),
+            &advised_ranges,
+            &mut self.call_size,
+            |call| madvise::advise(process.pidfd(), call, Advice::Pageout),
+        );
         report.nr_calls += advised.nr_calls;
         report.nr_ranges += advised.nr_ranges;
-        let after = self.look(process, ranges.iter().copied())?;
+        report.error = advised.error;
+        let after = match self.look(process, advised_ranges.iter().copied()) {
+            Ok(after) => after,
+            Err(error) => {
+                report.error = Some(error);
+                return results;
+            }
+        };
+        let mut parts = Vec::new();
         for candidate in candidates {
             if overlaps(&advised.untried, candidate.range) {
                 continue;
@@ -263,13 +320,23 @@ impl Pass {
             if verdict == Verdict::Busy && overlaps(&advised.refused, candidate.range) {
                 verdict = Verdict::Unevictable;
             }
-            if verdict != Verdict::Gone {
-                report.nr_evicted_pages +=
-                    candidate.nr_resident_pages.saturating_sub(nr_left_pages);
+            let nr_evicted_pages = match verdict {
+                Verdict::Gone => 0,
+                _ => candidate.nr_resident_pages.saturating_sub(nr_left_pages),
+            };
+            report.nr_evicted_pages += nr_evicted_pages;
+            results[candidate.index].1 = verdict;
+            if unit == Unit::Page && nr_left_pages > 0 && nr_evicted_pages > 0 {
+                parts.push((
+                    candidate.index,
+                    left_and_gone(&after, candidate.range, verdict),
+                ));
             }
-            report.results[candidate.index].1 = verdict;
         }
-        advised.error.take().map_or(Ok(()), Err)
+        for (index, parts) in parts.into_iter().rev() {
+            results.splice(index..=index, parts);
+        }
+        results
     }
 
     fn look(
@@ -369,11 +436,69 @@ fn range_of(target: &PageTarget) -> AddrRange {
     AddrRange::new(start, start.saturating_add(bytes))
 }
 
-fn judge_before(tables: &Tables, target: &PageTarget) -> Before {
+fn untried(ranges: &[AddrRange]) -> Vec<(AddrRange, Verdict)> {
+    let ranges = ranges.iter().copied();
+    ranges.map(|range| (range, Verdict::NotTried)).collect()
+}
+
+/// What the kernel maps as one in these ranges: huge pages, whole, and pages.
+fn units(tables: &Tables, ranges: &[AddrRange]) -> Vec<AddrRange> {
+    let mut units: Vec<AddrRange> = Vec::new();
+    for slots in ranges.iter().copied().flat_map(Slots::of_range) {
+        let start = slots.table.start();
+        match tables.get(slots.table).map(|record| record.shape) {
+            Some(TableShape::Huge) => {
+                let whole = AddrRange::new(start, start + TABLE_BYTES);
+                if units.last() != Some(&whole) {
+                    units.push(whole);
+                }
+            }
+            Some(TableShape::Pages) => units.extend((slots.first..slots.end).map(|index| {
+                let addr = slots.table.entry_addr(index);
+                AddrRange::new(addr, addr + PAGE_BYTES)
+            })),
+            None => {
+                let at = |index: usize| start + index as u64 * PAGE_BYTES;
+                units.push(AddrRange::new(at(slots.first), at(slots.end)));
+            }
+        }
+    }
+    units
+}
+
+/// The pages of a range of which some are left, for this reason.
+fn left_and_gone(after: &Tables, range: AddrRange, why: Verdict) -> Vec<(AddrRange, Verdict)> {
+    let mut parts = Vec::new();
+    for slots in Slots::of_range(range) {
+        let left = after
+            .get(slots.table)
+            .map(|of| both(resident(of), of.migrating));
+        let left = left.unwrap_or_default();
+        for index in slots.first..slots.end {
+            let is_left = left.0[index / 64] >> (index % 64) & 1 != 0;
+            let addr = slots.table.entry_addr(index);
+            let verdict = if is_left { why } else { Verdict::Evicted };
+            parts.push((AddrRange::new(addr, addr + PAGE_BYTES), verdict));
+        }
+    }
+    parts
+}
+
+/// Adds what became of the next range of the runs.
+fn note_run(report: &mut PageoutReport, (range, verdict): (AddrRange, Verdict)) {
+    match report.runs.last_mut() {
+        Some((last, of_last)) if *of_last == verdict && last.end == range.start => {
+            last.end = range.end;
+        }
+        _ => report.runs.push((range, verdict)),
+    }
+}
+
+fn judge_before(tables: &Tables, target: AddrRange) -> Before {
     let mut nr_resident_pages = 0;
     let mut first = None;
     let (mut is_accessed, mut is_special, mut is_migrating) = (false, false, false);
-    for slots in Slots::of_range(range_of(target)) {
+    for slots in Slots::of_range(target) {
         let Some(record) = tables.get(slots.table) else {
             continue;
         };
@@ -408,8 +533,8 @@ fn first_of(slots: Slots, pages: Bits512, record: &TableRecord) -> Option<(u64, 
 }
 
 /// Notes the accessed slots of a base page for the look-around; targets come in address order.
-fn note_young(tables: &Tables, target: &PageTarget, young: &mut Vec<(TableNo, Bits512)>) {
-    for slots in Slots::of_range(range_of(target)) {
+fn note_young(tables: &Tables, target: AddrRange, young: &mut Vec<(TableNo, Bits512)>) {
+    for slots in Slots::of_range(target) {
         let Some(record) = tables.get(slots.table) else {
             continue;
         };
@@ -466,6 +591,42 @@ mod tests {
         let ranges = [pages(2, 2), pages(8, 1)];
         let hit = |first, nr| overlaps(&ranges, pages(first, nr));
         assert!(!hit(0, 2) && hit(0, 3) && hit(3, 1) && !hit(4, 4) && hit(4, 5) && !hit(9, 9));
+    }
+
+    #[test]
+    fn a_run_is_judged_page_by_page_but_a_huge_page_that_it_touches_as_a_whole() {
+        let huge = TableRecord::empty(TableNo(1), TableShape::Huge);
+        let small = TableRecord::empty(TableNo(2), TableShape::Pages);
+        let tables = Tables(vec![huge, small]);
+        let runs = [pages(500, 20), pages(600, 100), pages(1000, 26)];
+        let found = units(&tables, &runs);
+        assert_eq!(
+            found,
+            [
+                pages(500, 12),
+                pages(512, 512),
+                pages(1024, 1),
+                pages(1025, 1)
+            ]
+        );
+    }
+
+    #[test]
+    fn of_a_huge_page_of_which_a_part_is_left_the_rest_is_gone() {
+        let mut left = TableRecord::empty(TableNo(1), TableShape::Pages);
+        left.present.0[0] = 0b10;
+        let after = Tables(vec![left]);
+        let mut report = PageoutReport::default();
+        let parts = left_and_gone(&after, pages(512, 512), Verdict::Busy);
+        parts
+            .into_iter()
+            .for_each(|part| note_run(&mut report, part));
+        let expected = [
+            (pages(512, 1), Verdict::Evicted),
+            (pages(513, 1), Verdict::Busy),
+            (pages(514, 510), Verdict::Evicted),
+        ];
+        assert_eq!(report.runs, expected);
     }
 
     #[test]

@@ -1,0 +1,108 @@
+//! `memory` in the rules of `strata guard`: what a group holds beyond it.
+
+use crate::guard::{MIB, bytes, of, wait_for};
+use crate::guard_cache::{ONCE_MIB, Reader};
+use crate::support;
+
+use std::path::Path;
+
+use rustix::process::Signal;
+use strata_linux::access::census::Census;
+use support::leaks::Guard;
+use support::live::{Live, TestGroup, major_faults};
+use support::programs::Touch;
+use support::residency::resident_bytes;
+use support::strata::Strata;
+
+/// A program of 64 MiB that uses all of it all the time.
+fn start(group: &TestGroup) -> Touch {
+    let mut touch = Touch::start(["--size", "64M"]);
+    group.take(touch.pid);
+    touch.ask("writerange 0 16384");
+    touch.ask("hammerrange 0 16384");
+    touch
+}
+
+fn name_of(group: &TestGroup) -> String {
+    let name = group.path.file_name().expect("a name");
+    format!("/{}", name.to_str().expect("text"))
+}
+
+/// A guard with one rule, for this group.
+fn guard(group: &TestGroup, memory_mib: u64, directory: &Path) -> Live {
+    let path = directory.join("guard.toml");
+    let text = format!(
+        "swap = \"zram:1G\"\ncpu = \"50%\"\nhistory = \"none\"\n\
+         [[rule]]\ncgroup = \"{}\"\nmemory = \"{memory_mib}M\"\nmin_age = \"5s\"\n",
+        name_of(group)
+    );
+    std::fs::write(&path, text).expect("a file");
+    let path = path.to_str().expect("text");
+    let options = ["guard", "--release", "--format", "json", "--config", path];
+    Live::start(&Strata::new(options))
+}
+
+fn end(mut live: Live, mut touch: Touch) -> String {
+    live.signal(Signal::INT);
+    assert_eq!(live.end().code(), Some(0), "{}", live.stderr());
+    touch.ask("rest");
+    assert_eq!(touch.ask("verify 0 16384"), "0", "pages are as they were");
+    live.stderr()
+}
+
+#[test]
+fn a_group_above_its_memory_gives_idle_page_cache_and_keeps_what_its_program_uses() {
+    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    if let Err(error) = Census::open() {
+        skip!("{error}");
+    }
+    let directory = open_disk!();
+    let _guard = Guard::new();
+    let group = TestGroup::new("guard-memory-cache");
+    let touch = start(&group);
+    let reader = Reader::start_in(group, directory.path());
+    let faults_before = major_faults(touch.pid);
+    // More than what is in use, by half of the idle page cache.
+    let memory_mib = reader.group.usage_bytes() / MIB - ONCE_MIB / 2;
+    let live = guard(&reader.group, memory_mib, directory.path());
+    let name = name_of(&reader.group);
+    let last = wait_for(&live, "the group to be within its memory", |status| {
+        let is_within = reader.group.usage_bytes() <= memory_mib * MIB;
+        is_within && bytes(of(status, &name), "dropped_cache_bytes") > ONCE_MIB / 4 * MIB
+    });
+    let group = of(&last, &name);
+    assert_eq!(bytes(group, "away_anon_bytes"), 0, "{group:#}");
+    assert_eq!(major_faults(touch.pid), faults_before, "{group:#}");
+    assert!(
+        resident_bytes(&reader.once) > ONCE_MIB / 8 * MIB,
+        "no more than is beyond"
+    );
+    end(live, touch);
+    drop(reader);
+}
+
+#[test]
+fn what_a_group_above_its_memory_uses_stays_and_that_is_told_once() {
+    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    let _guard = Guard::new();
+    let directory = tempfile::tempdir().expect("a directory");
+    let group = TestGroup::new("guard-memory-used");
+    let touch = start(&group);
+    let live = guard(&group, 24, directory.path());
+    let name = name_of(&group);
+    live.wait_for_stderr("memory = 24.0 MiB in its rule");
+    let told = live.json();
+    let later = wait_for(&live, "ten more walks", |status| {
+        bytes(status, "nr_walks") > bytes(&told, "nr_walks") + 10
+    });
+    let of_group = of(&later, &name);
+    assert_eq!(of_group["why_not_more"], "in_use", "{of_group:#}");
+    assert!(
+        bytes(of_group, "resident_bytes") >= 64 * MIB,
+        "{of_group:#}"
+    );
+    assert!(bytes(of_group, "taken_bytes") < MIB, "{of_group:#}");
+    let said = end(live, touch);
+    assert_eq!(said.matches("in its rule").count(), 1, "{said}");
+    drop(group);
+}

@@ -1,0 +1,173 @@
+//! What goes promise or not: of groups that hold more than their rules say, of a host that is short, below a limit that is near.
+//!
+//! **Owns** who is asked, and what is told of a group that stays above its `memory`. **Does not own** how much is missing
+//! (`strata_control::shortage`), what goes then (`strata_control::oldest`), nor by which hand (`acts`).
+//!
+//! **Invariants** I1: what was accessed within the least age of a group stays, whoever asks; but what is frozen uses nothing.
+
+use super::by_amount;
+use super::group::Group;
+use super::limits::Limited;
+use super::takes::Takes;
+use super::{Managed, WhyNotMore};
+use crate::observe::Observer;
+use std::time::Duration;
+use strata_control::oldest::{First, Holder, Oldest, oldest};
+use strata_control::shortage::{self, Readings};
+use strata_linux::addr::PAGE_BYTES;
+use strata_linux::process::{MachineMemory, memory_pressure_percent};
+use strata_lru::{GroupId, Kind};
+
+impl Managed {
+    /// Takes what groups hold beyond their `memory`; by amount, after a walk, what is idle and can't go page by page.
+    pub(super) fn hold(&mut self, observer: &Observer, is_after_walk: bool) {
+        if !self.config.is_acting {
+            return;
+        }
+        let at = observer.elapsed();
+        // What stays has no other age before the next walk.
+        let may_go = |group: &Group| is_after_walk || !group.is_stuck();
+        let over = self.groups.iter_mut();
+        let over = over.map(|(id, group)| (*id, group.over_pages(), may_go(group)));
+        let over = over.filter(|(_, nr_pages, may_go)| *nr_pages > 0 && *may_go);
+        let over: Vec<(GroupId, u64)> = over.map(|(id, nr_pages, _)| (id, nr_pages)).collect();
+        let mut swap_room_pages = match over.is_empty() {
+            true => return,
+            false => self.anon_room(at),
+        };
+        let may_write = self.writes.room_pages(at) != Some(0);
+        for (id, nr_pages) in over {
+            // What is left is known when page cache that goes is gone.
+            if self.is_cache_going(&[id]) {
+                continue;
+            }
+            let found = self.find(&[id], |_| true, First::Oldest, nr_pages, swap_room_pages);
+            let mut nr_going = self.take(&found, &mut swap_room_pages, observer);
+            if is_after_walk {
+                nr_going += self.ask_beyond_reach(id, at, nr_pages.saturating_sub(nr_going));
+            }
+            let no_swap = self
+                .no_swap
+                .or((!may_write).then_some(WhyNotMore::SwapWrites));
+            if let Some(group) = self.groups.get_mut(&id) {
+                self.news.extend(group.stays_over(at, nr_going, no_swap));
+            }
+        }
+    }
+
+    /// Has the kernel take a part of what is idle of a group and can't go page by page; returns how much.
+    fn ask_beyond_reach(&mut self, id: GroupId, at: Duration, nr_pages_max: u64) -> u64 {
+        let (Some(amounts), Some(group)) = (&mut self.amounts, self.groups.get(&id)) else {
+            return 0;
+        };
+        // Which pages a guest uses is not seen.
+        if self.guests.contains(&id) || !group.fares.may_take(at) {
+            return 0;
+        }
+        let beyond = group.beyond_reach();
+        let anon = if self.no_swap.is_none() {
+            beyond.anon
+        } else {
+            0
+        };
+        let step = by_amount::step(group.reader(), beyond.file + anon, nr_pages_max);
+        if let Some(nr_pages) = step {
+            amounts.add(id, group.reader(), nr_pages, group.swappiness());
+        }
+        step.unwrap_or(0)
+    }
+
+    /// Where memory is short, of the host or below a limit: the oldest of all groups there, of the host promise or not. What
+    /// is younger than rules call idle is left to the kernel.
+    pub(super) fn relieve(&mut self, observer: &Observer) {
+        if !self.config.is_acting {
+            return;
+        }
+        let first = |is_cache_first| match is_cache_first {
+            true => First::Cache,
+            false => First::Programs,
+        };
+        let missing = shortage::missing(&self.readings(), self.rules.free_share);
+        for (number, missing_bytes) in missing.below_limits_bytes.into_iter().enumerate() {
+            if missing_bytes > 0 && !self.takes.as_ref().is_some_and(Takes::are_under_way) {
+                let members = self.limits[number].members.clone();
+                let first = first(self.rules.cache_first.below_limits);
+                // Of a program that has used up its promise nothing goes. That is the kernel's, which takes page cache that
+                // programs read each second before memory that they read back from swap.
+                let keeps_promise = |group: &Group| !group.is_used_up();
+                self.give(&members, keeps_promise, missing_bytes, first, observer);
+            }
+        }
+        if missing.host_bytes > 0 {
+            let all: Vec<GroupId> = self.groups.keys().copied().collect();
+            let waits_for_rate = self.writes.room_pages(observer.elapsed()) == Some(0);
+            let first = first(self.rules.cache_first.of_host);
+            let has_given = self.give(&all, |_| true, missing.host_bytes, first, observer);
+            self.is_exhausted = !has_given && !waits_for_rate;
+        }
+    }
+
+    /// What is read of the machine and of limits.
+    fn readings(&self) -> Readings {
+        let mut readings = Readings {
+            limits: self.limits.iter().map(Limited::read).collect(),
+            ..Readings::default()
+        };
+        if self.rules.free_share.is_some()
+            && let Ok(memory) = MachineMemory::read()
+        {
+            readings.total_bytes = memory.total_bytes;
+            readings.available_bytes = memory.available_bytes;
+            readings.waiting_percent = memory_pressure_percent();
+        }
+        readings
+    }
+
+    /// Has the oldest of these groups go. Returns whether something goes, or is on its way.
+    fn give(
+        &mut self,
+        members: &[GroupId],
+        gives_programs: impl Fn(&Group) -> bool,
+        bytes: u64,
+        first: First,
+        observer: &Observer,
+    ) -> bool {
+        if self.is_cache_going(members) {
+            return true;
+        }
+        let mut swap_room_pages = self.anon_room(observer.elapsed());
+        let nr_pages = bytes.div_ceil(PAGE_BYTES);
+        let found = self.find(members, gives_programs, first, nr_pages, swap_room_pages);
+        self.take(&found, &mut swap_room_pages, observer) > 0
+    }
+
+    fn find(
+        &self,
+        members: &[GroupId],
+        gives_programs: impl Fn(&Group) -> bool,
+        first: First,
+        nr_pages: u64,
+        swap_room_pages: u64,
+    ) -> Oldest {
+        let holder = |id: &GroupId| -> Option<Holder<'_>> {
+            let group = self.groups.get(id)?;
+            Some(group.holder(*id, gives_programs(group)))
+        };
+        let holders: Vec<Holder<'_>> = members.iter().filter_map(holder).collect();
+        let ledger = self.pages.ledger();
+        oldest(ledger, &holders, first, nr_pages, swap_room_pages)
+    }
+
+    /// Takes what was found; returns how many pages go.
+    pub(super) fn take(
+        &mut self,
+        found: &Oldest,
+        swap_room_pages: &mut u64,
+        observer: &Observer,
+    ) -> u64 {
+        let anon = found.goes.iter().filter(|goes| goes.kind == Kind::Anon);
+        *swap_room_pages -= anon.map(|goes| goes.pages.nr_pages).sum::<u64>();
+        self.hand_over(&found.goes, observer);
+        found.nr_program_pages() + self.drop_found(&found.cache)
+    }
+}

@@ -29,11 +29,6 @@ impl LeftOuts {
         }
     }
 
-    /// Something else is to be told.
-    pub(super) fn warn(&mut self, text: String) {
-        self.news.push(News::Warning(text));
-    }
-
     /// What is new since the last call.
     pub(super) fn news(&mut self) -> Vec<News> {
         std::mem::take(&mut self.news)

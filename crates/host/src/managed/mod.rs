@@ -330,8 +330,8 @@ impl Managed {
         let started = source.and_then(|source| Takes::start(source).map_err(ManagedError::Thread));
         self.takes = started
             .inspect_err(|error| {
-                self.left_out
-                    .warn(format!("no page is taken any more: {error}"))
+                let text = format!("no page is taken any more: {error}");
+                self.news.push(News::Warning(text));
             })
             .ok();
     }

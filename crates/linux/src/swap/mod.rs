@@ -139,7 +139,7 @@ pub enum SwapError {
         /// The device.
         path: PathBuf,
         /// The reason.
-        source: CgroupError,
+        source: Box<CgroupError>,
     },
     /// The journal could not be written, so nothing was made.
     #[error("the swap device could not be recorded, so it was not made: {0}")]

@@ -56,7 +56,7 @@ pub(super) fn check(path: &Path, used_bytes: u64) -> Result<(), SwapError> {
         Err(source) => {
             return Err(SwapError::Groups {
                 path: path.to_owned(),
-                source,
+                source: Box::new(source),
             });
         }
     };

@@ -3,6 +3,7 @@
 use crate::support;
 
 use rustix::process::Signal;
+use serde_json::Value;
 
 use crate::guard::{ACTING, Idler, MIB, bytes, end, guard, of, wait_for};
 use support::leaks::Guard;
@@ -23,16 +24,16 @@ fn what_comes_back_as_a_run_takes_its_swap_down_counts_for_no_promise_and_goes_a
     let idler = Idler::start("beside");
     let live = Live::start(&guard(&ACTING));
     let name = idler.name();
-    wait_for(&live, "most to go", |status| {
-        bytes(of(status, &name), "away_bytes") > 48 * MIB
-    });
+    let away_bytes = |status: &Value| bytes(of(status, &name), "away_bytes");
+    let before = wait_for(&live, "much to go", |status| away_bytes(status) > 40 * MIB);
+    let before_bytes = away_bytes(&before);
     run.signal(Signal::TERM);
     assert_eq!(run.end().code(), Some(143), "{}", run.stderr());
     let back = wait_for(&live, "what was in its swap to be back", |status| {
-        bytes(of(status, &name), "away_bytes") < 40 * MIB
+        away_bytes(status) < before_bytes - 8 * MIB
     });
     let again = wait_for(&live, "it to go again", |status| {
-        bytes(of(status, &name), "away_bytes") > 48 * MIB
+        away_bytes(status) >= before_bytes
     });
     for status in [back, again] {
         let group = of(&status, &name);

@@ -184,7 +184,10 @@ fn swap_that_a_group_has_no_room_for_stays_after_a_run_until_there_is() {
     let run_dir = tempfile::tempdir().expect("directory");
     // Swap elsewhere does not help.
     let other = OwnSwap::zram("512M");
-    let group = TestGroup::new("crowded");
+    let above = TestGroup::new("crowded");
+    // Where there is such a file a group does not limit those below it by itself.
+    let _ = fs::write(above.path.join("cgroup.subtree_control"), "+memory");
+    let group = above.below("run");
     let mut touch = Touch::start(["--size", "96M"]);
     group.take(touch.pid);
     touch.ask("writerange 0 24576");
@@ -193,18 +196,18 @@ fn swap_that_a_group_has_no_room_for_stays_after_a_run_until_there_is() {
         .env("STRATA_RUN_DIR", run_dir.path());
     let mut live = Live::start(&strata);
     wait_until("the budget to be kept", || group.usage_bytes() <= 32 * MIB);
-    group.limit(Some(36 * MIB));
+    above.limit(Some(36 * MIB));
     live.signal(Signal::INT);
     assert_eq!(live.end().code(), Some(0), "{}", live.stderr());
     assert!(live.stderr().contains("stays in use"), "{}", live.stderr());
     let state = run_dir.path().join(live.pid().to_string());
     let device = kept_swap(&state).expect("a device");
     assert!(swap_devices().contains(&device));
-    group.limit(None);
+    above.limit(None);
     wait_until("the keeper to end", || !state.exists());
     assert!(!swap_devices().contains(&device));
     assert_eq!(touch.ask("verify 0 24576"), "0", "pages that are wrong");
     drop(touch);
-    drop(group);
+    drop((group, above));
     drop(other);
 }

@@ -8,7 +8,6 @@
 //! - I2: a session keeps one device at most.
 //! - I3: a device that can't be taken down yet is looked at again by a keeper, which ends with it.
 
-use super::process::Keeper;
 use super::recover::recover;
 use super::session::{Session, SessionError};
 use std::io;
@@ -138,21 +137,7 @@ impl Session {
     /// There is no room for what it holds: it stays until there is, unless the next session of this name takes it over.
     pub(crate) fn release(self) -> Result<Option<PathBuf>, KeptSwapError> {
         let path = self.swap().map(|record| record.path);
-        let mut left: Vec<String> = self.undo_all().iter().map(ToString::to_string).collect();
-        if left.is_empty() {
-            let told = self.finish(None);
-            left.extend(told.iter().map(ToString::to_string));
-        } else {
-            let kept = self.end().and_then(|()| Keeper::spawn(&self));
-            left.push(match kept {
-                Ok(keeper) => {
-                    let pid = keeper.pid();
-                    keeper.leave_alone();
-                    format!("the keeper (pid {pid}) tries again until it can go")
-                }
-                Err(error) => format!("nobody tries again, as no keeper could be started: {error}"),
-            });
-        }
+        let left = self.finish_or_leave();
         match left.is_empty() {
             true => Ok(path),
             false => Err(KeptSwapError::Left(left)),

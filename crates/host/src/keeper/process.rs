@@ -113,14 +113,6 @@ impl Keeper {
         Ok(keeper)
     }
 
-    /// Leaves it alone with what is left of a session that has ended: it takes over.
-    pub(super) fn leave_alone(self) {
-        let Keeper { mut child, pipe } = self;
-        drop(pipe);
-        // A process that goes on has its end taken note of.
-        thread::spawn(move || child.wait());
-    }
-
     /// Process id of the keeper.
     pub fn pid(&self) -> i32 {
         self.child.id() as i32
@@ -224,6 +216,28 @@ impl Session {
             });
         }
         errors
+    }
+
+    /// [`Session::finish`] of a session without a keeper: one is started for what is left. Returns that, for people.
+    pub(super) fn finish_or_leave(self) -> Vec<String> {
+        let mut left: Vec<String> = self.undo_all().iter().map(ToString::to_string).collect();
+        if left.is_empty() {
+            let left = self.finish(None);
+            return left.iter().map(ToString::to_string).collect();
+        }
+        let kept = self.end().and_then(|()| Keeper::spawn(&self));
+        left.push(match kept {
+            Ok(keeper) => {
+                let Keeper { mut child, pipe } = keeper;
+                let pid = child.id();
+                drop(pipe);
+                // A process that goes on has its end taken note of.
+                thread::spawn(move || child.wait());
+                format!("the keeper (pid {pid}) tries again until it can go")
+            }
+            Err(error) => format!("nobody tries again, as no keeper could be started: {error}"),
+        });
+        left
     }
 }
 

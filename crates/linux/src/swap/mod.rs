@@ -364,10 +364,10 @@ pub fn take_down(record: &SwapRecord) -> Result<(), SwapError> {
 fn swap_off(path: &Path) -> Result<(), SwapError> {
     let failed = |source| SwapError::io("swapoff", path)(source);
     for _ in 0..SWAPOFF_TRIES {
-        let Some(area) = status::area_at(path).map_err(failed)? else {
+        if status::area_at(path).map_err(failed)?.is_none() {
             return Ok(());
-        };
-        room::check(path, area.used_bytes)?;
+        }
+        room::check(path)?;
         match sys::swapoff(path) {
             Ok(()) => return Ok(()),
             Err(source) if source.kind() == io::ErrorKind::Interrupted => {

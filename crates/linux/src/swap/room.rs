@@ -6,7 +6,8 @@
 //!              is at its limit, whatever room other swap has
 //! ```
 //!
-//! No counter says in which device the pages of a group lie, so all that a group has in swap is taken to be in this one.
+//! No counter says in which device the pages of a group lie, so all that a group has in swap is taken to be in this one. While
+//! somebody takes swap down, what all devices hold may come back.
 //!
 //! **Owns** that decision, for all who take swap down. **Does not own** the taking down (`super`), nor when it is tried again.
 //!
@@ -15,7 +16,10 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{SWAPOFF_MARGIN_BYTES, SwapError, available_memory_bytes};
+use super::status::is_any_going;
+use super::{
+    SWAPOFF_MARGIN_BYTES, SwapError, available_memory_bytes, swap_areas, total_swap_bytes,
+};
 use crate::cgroup::{CgroupError, GroupReader};
 
 /// What must stay free below a group's limit: each processor sets 256 KiB of it aside.
@@ -32,22 +36,29 @@ struct Limited {
     swapped_bytes: Option<u64>,
 }
 
-/// Whether a device that holds so much can be taken down now.
+/// Whether a device in use can be taken down now.
 ///
 /// # Errors
 /// [`SwapError::WontFit`], [`SwapError::GroupWontFit`].
-pub(super) fn check(path: &Path, used_bytes: u64) -> Result<(), SwapError> {
-    let available_bytes =
-        available_memory_bytes().map_err(|source| SwapError::io("swapoff", path)(source))?;
+pub(super) fn check(path: &Path) -> Result<(), SwapError> {
+    let failed = |source| SwapError::io("swapoff", path)(source);
+    let areas = swap_areas().map_err(failed)?;
+    let own = areas.iter().find(|area| area.path == path);
+    if own.is_none_or(|area| area.used_bytes == 0) {
+        return Ok(());
+    }
+    let is_any_going = is_any_going(&areas, total_swap_bytes().map_err(failed)?);
+    let coming = areas
+        .iter()
+        .filter(|area| area.path == path || is_any_going);
+    let used_bytes: u64 = coming.map(|area| area.used_bytes).sum();
+    let available_bytes = available_memory_bytes().map_err(failed)?;
     if !fits(used_bytes, available_bytes) {
         return Err(SwapError::WontFit {
             path: path.to_owned(),
             used_bytes,
             available_bytes,
         });
-    }
-    if used_bytes == 0 {
-        return Ok(());
     }
     let groups = match GroupReader::every() {
         Ok(groups) => groups,
@@ -108,7 +119,7 @@ fn crowded(
 }
 
 fn fits(used_bytes: u64, available_bytes: u64) -> bool {
-    used_bytes == 0 || used_bytes.saturating_add(SWAPOFF_MARGIN_BYTES) <= available_bytes
+    used_bytes.saturating_add(SWAPOFF_MARGIN_BYTES) <= available_bytes
 }
 
 #[cfg(test)]
@@ -119,7 +130,6 @@ mod tests {
 
     #[test]
     fn what_is_swapped_out_must_fit_with_a_margin() {
-        assert!(fits(0, 0), "an empty device can always go");
         assert!(fits(1, SWAPOFF_MARGIN_BYTES + 1));
         assert!(!fits(2, SWAPOFF_MARGIN_BYTES + 1));
         assert!(!fits(u64::MAX, u64::MAX - 1));

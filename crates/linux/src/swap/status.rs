@@ -36,6 +36,13 @@ pub fn is_on_disk(areas: &[SwapArea]) -> bool {
     first.is_some_and(|area| !is_zram(&area.path))
 }
 
+/// Whether one of all areas is being taken down: it is listed until it is empty, and the machine's total counts no more of it than
+/// what is still there.
+pub(super) fn is_any_going(areas: &[SwapArea], total_bytes: u64) -> bool {
+    let listed_bytes: u64 = areas.iter().map(|area| area.size_bytes).sum();
+    listed_bytes > total_bytes
+}
+
 pub(super) fn is_zram(path: &Path) -> bool {
     zram_index(path).is_some()
 }

@@ -1,7 +1,6 @@
 //! Whether swap is being taken down, by whomever: all that was in it comes back into memory, though nobody uses it.
 //!
-//! A device stays in `/proc/swaps` until it is empty, which may take minutes. All the while `/proc/meminfo` counts no more of it
-//! than what is still there, so that its total is less than the sizes listed.
+//! A device stays in `/proc/swaps` until it is empty, which may take minutes.
 //!
 //! **Owns** the comparison of two looks. **Does not own** what follows from it.
 //!
@@ -10,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::status::{SwapArea, swap_areas, total_swap_bytes};
+use super::status::{SwapArea, is_any_going, swap_areas, total_swap_bytes};
 
 /// A device that loses half of what it holds from one look to the next, this much at least, may have been taken down and set up
 /// again in between.
@@ -42,7 +41,7 @@ impl SwapWatch {
     }
 
     fn compare(&mut self, areas: Vec<SwapArea>, total_bytes: u64) -> bool {
-        let listed_bytes: u64 = areas.iter().map(|area| area.size_bytes).sum();
+        let is_any_going = is_any_going(&areas, total_bytes);
         let now: BTreeMap<PathBuf, SwapArea> = areas
             .into_iter()
             .map(|area| (area.path.clone(), area))
@@ -55,7 +54,7 @@ impl SwapWatch {
             }
             _ => before.used_bytes > 0,
         };
-        listed_bytes > total_bytes || before.values().any(has_lost)
+        is_any_going || before.values().any(has_lost)
     }
 }
 

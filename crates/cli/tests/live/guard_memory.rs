@@ -9,7 +9,7 @@ use std::path::Path;
 use rustix::process::Signal;
 use strata_linux::access::census::Census;
 use support::leaks::Guard;
-use support::live::{Live, TestGroup, major_faults};
+use support::live::{Live, TestGroup, major_faults, wait_until};
 use support::programs::Touch;
 use support::residency::resident_bytes;
 use support::strata::Strata;
@@ -61,6 +61,9 @@ fn a_group_above_its_memory_gives_idle_page_cache_and_keeps_what_its_program_use
     let group = TestGroup::new("guard-memory-cache");
     let touch = start(&group);
     let reader = Reader::start_in(group, directory.path());
+    wait_until("the file to be read", || {
+        resident_bytes(&reader.once) == ONCE_MIB * MIB
+    });
     let faults_before = major_faults(touch.pid);
     // More than what is in use, by half of the idle page cache.
     let memory_mib = reader.group.usage_bytes() / MIB - ONCE_MIB / 2;
@@ -71,8 +74,9 @@ fn a_group_above_its_memory_gives_idle_page_cache_and_keeps_what_its_program_use
         is_within && bytes(of(status, &name), "dropped_cache_bytes") > ONCE_MIB / 4 * MIB
     });
     let group = of(&last, &name);
-    assert_eq!(bytes(group, "away_anon_bytes"), 0, "{group:#}");
-    assert_eq!(major_faults(touch.pid), faults_before, "{group:#}");
+    // But for a few pages of the programs themselves.
+    assert!(bytes(group, "away_anon_bytes") < MIB, "{group:#}");
+    assert!(major_faults(touch.pid) < faults_before + 64, "{group:#}");
     assert!(
         resident_bytes(&reader.once) > ONCE_MIB / 8 * MIB,
         "no more than is beyond"

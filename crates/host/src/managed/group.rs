@@ -256,20 +256,21 @@ impl Group {
         self.stuck.why.is_some()
     }
 
-    /// It holds more than its rule's `memory`, of which so many pages go. Returns what is to be told of that, once.
+    /// It holds so many pages more than its rule's `memory`, of which so many go. Returns what is to be told of that, once.
     pub(super) fn stays_over(
         &mut self,
         at: Duration,
+        nr_over_pages: u64,
         nr_going_pages: u64,
         no_swap: Option<WhyNotMore>,
     ) -> Option<News> {
-        if nr_going_pages > 0 {
+        if nr_going_pages >= nr_over_pages.min(WORTH_TELLING_PAGES) {
             (self.stuck.since, self.stuck.why) = (None, None);
             return None;
         }
         let why = match no_swap {
             Some(no_swap) if self.could.anon > 0 => no_swap,
-            _ if self.beyond_reach().total() > WORTH_TELLING_PAGES => WhyNotMore::SharedOrLocked,
+            _ if self.beyond_reach().total() * 2 > nr_over_pages => WhyNotMore::SharedOrLocked,
             _ if self.cache_above_low_pages() == 0 => WhyNotMore::Low,
             _ => WhyNotMore::InUse,
         };
@@ -539,99 +540,4 @@ fn pages_of(bytes: KindBytes) -> NrPages {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use strata_linux::cgroup::mount_point;
-
-    /// More than may come back to any group.
-    const NR_PAGES_BACK: u64 = 1000;
-
-    fn anon(nr_pages: u64) -> NrPages {
-        NrPages {
-            anon: nr_pages,
-            file: 0,
-        }
-    }
-
-    #[test]
-    fn a_group_that_stays_above_its_memory_is_told_once_and_by_what_keeps_it() {
-        let rule = Rule {
-            memory_bytes: Some(1),
-            min_age: Duration::from_secs(5),
-            ..Rule::default()
-        };
-        let reader = GroupReader::open(&mount_point().expect("cgroups")).expect("a group");
-        let mut group = Group::new(&Chosen {
-            reader,
-            pids: Vec::new(),
-            rule: &rule,
-        });
-        let at = Duration::from_secs;
-        group.resident = anon(1000);
-        assert_eq!(group.stays_over(at(0), 0, None), None);
-        assert_eq!(group.status().why_not_more, Some(WhyNotMore::InUse));
-        assert_eq!(group.stays_over(at(9), 5, None), None, "some of it goes");
-        assert_eq!(group.status().why_not_more, None);
-        assert_eq!(group.stays_over(at(10), 0, None), None);
-        let told = group.stays_over(at(20), 0, None);
-        let Some(News::Warning(told)) = told else {
-            panic!("{told:?}");
-        };
-        assert!(told.contains("used within its least age of 5s"), "{told}");
-        assert_eq!(group.stays_over(at(40), 0, None), None, "once");
-        let no_swap = Some(WhyNotMore::NoSwap);
-        group.stays_over(at(41), 0, no_swap);
-        assert_eq!(
-            group.status().why_not_more,
-            Some(WhyNotMore::InUse),
-            "nothing is idle"
-        );
-        group.could = anon(1);
-        group.stays_over(at(41), 0, no_swap);
-        assert_eq!(group.status().why_not_more, no_swap);
-    }
-
-    #[test]
-    fn why_a_group_gives_no_more_is_told_by_what_keeps_it_from_that() {
-        let rule = Rule::default();
-        let reader = GroupReader::open(&mount_point().expect("cgroups")).expect("a group");
-        let mut group = Group::new(&Chosen {
-            reader,
-            pids: Vec::new(),
-            rule: &rule,
-        });
-        group.idle = anon(100_000);
-        let mut low = |resident| {
-            group.resident = anon(resident);
-            group.judge(anon(90_000), anon(0), None);
-            group.why_not_more
-        };
-        assert_eq!(low(0), Some(WhyNotMore::Low), "all that is there stays");
-        assert_eq!(low(100_000), Some(WhyNotMore::Pace), "nothing came back");
-        let mut why = |could, planned, no_swap| {
-            group.judge(anon(could), anon(planned), no_swap);
-            group.why_not_more
-        };
-        let no_swap = Some(WhyNotMore::NoSwap);
-        assert_eq!(why(90_000, 90_000, None), None);
-        assert_eq!(why(90_000, 9_000, None), Some(WhyNotMore::Pace));
-        assert_eq!(why(90_000, 0, no_swap), no_swap);
-        assert_eq!(why(9_000, 9_000, None), Some(WhyNotMore::SharedOrLocked));
-        group.took(Kind::Anon, 10, 9_000);
-        let (none, walked) = (Ages::default(), Walked::default());
-        group.look(Duration::ZERO, GroupId(1), &none, anon(0), &walked);
-        group.judge(anon(9_000), anon(9_000), None);
-        assert_eq!(group.why_not_more, Some(WhyNotMore::KernelKeeps));
-        let back = anon(NR_PAGES_BACK);
-        walked.look(
-            &mut group.keeper,
-            Duration::ZERO,
-            GroupId(1),
-            anon(0),
-            anon(0),
-            back,
-        );
-        group.judge(anon(9_000), anon(0), None);
-        assert_eq!(group.why_not_more, Some(WhyNotMore::Promise));
-    }
-}
+mod tests;

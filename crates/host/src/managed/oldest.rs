@@ -50,7 +50,8 @@ impl Managed {
                 .no_swap
                 .or((!may_write).then_some(WhyNotMore::SwapWrites));
             if let Some(group) = self.groups.get_mut(&id) {
-                self.news.extend(group.stays_over(at, nr_going, no_swap));
+                let told = group.stays_over(at, nr_pages, nr_going, no_swap);
+                self.news.extend(told);
             }
         }
     }

@@ -46,6 +46,7 @@ mod read_back;
 mod recall;
 mod shrink;
 mod split;
+mod units;
 mod worker;
 
 pub use advise::PageoutError;

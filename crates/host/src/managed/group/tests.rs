@@ -1,0 +1,98 @@
+//! What a group tells of itself.
+
+use super::*;
+use strata_linux::cgroup::mount_point;
+
+/// More than may come back to any group.
+const NR_PAGES_BACK: u64 = 1000;
+
+fn anon(nr_pages: u64) -> NrPages {
+    NrPages {
+        anon: nr_pages,
+        file: 0,
+    }
+}
+
+#[test]
+fn a_group_that_stays_above_its_memory_is_told_once_and_by_what_keeps_it() {
+    let rule = Rule {
+        memory_bytes: Some(1),
+        min_age: Duration::from_secs(5),
+        ..Rule::default()
+    };
+    let reader = GroupReader::open(&mount_point().expect("cgroups")).expect("a group");
+    let mut group = Group::new(&Chosen {
+        reader,
+        pids: Vec::new(),
+        rule: &rule,
+    });
+    let at = Duration::from_secs;
+    group.resident = anon(1000);
+    assert_eq!(group.stays_over(at(0), 1000, 0, None), None);
+    assert_eq!(group.status().why_not_more, Some(WhyNotMore::InUse));
+    let told = group.stays_over(at(9), 1000, 300, None);
+    assert_eq!(told, None, "some of it goes");
+    assert_eq!(group.status().why_not_more, None);
+    assert_eq!(group.stays_over(at(10), 1000, 0, None), None);
+    // A few pages that grow old now and then are no way down.
+    let told = group.stays_over(at(20), 1000, 3, None);
+    let Some(News::Warning(told)) = told else {
+        panic!("{told:?}");
+    };
+    assert!(told.contains("used within its least age of 5s"), "{told}");
+    assert_eq!(group.stays_over(at(40), 1000, 0, None), None, "once");
+    let no_swap = Some(WhyNotMore::NoSwap);
+    group.stays_over(at(41), 1000, 0, no_swap);
+    assert_eq!(
+        group.status().why_not_more,
+        Some(WhyNotMore::InUse),
+        "nothing is idle"
+    );
+    group.could = anon(1);
+    group.stays_over(at(41), 1000, 0, no_swap);
+    assert_eq!(group.status().why_not_more, no_swap);
+}
+
+#[test]
+fn why_a_group_gives_no_more_is_told_by_what_keeps_it_from_that() {
+    let rule = Rule::default();
+    let reader = GroupReader::open(&mount_point().expect("cgroups")).expect("a group");
+    let mut group = Group::new(&Chosen {
+        reader,
+        pids: Vec::new(),
+        rule: &rule,
+    });
+    group.idle = anon(100_000);
+    let mut low = |resident| {
+        group.resident = anon(resident);
+        group.judge(anon(90_000), anon(0), None);
+        group.why_not_more
+    };
+    assert_eq!(low(0), Some(WhyNotMore::Low), "all that is there stays");
+    assert_eq!(low(100_000), Some(WhyNotMore::Pace), "nothing came back");
+    let mut why = |could, planned, no_swap| {
+        group.judge(anon(could), anon(planned), no_swap);
+        group.why_not_more
+    };
+    let no_swap = Some(WhyNotMore::NoSwap);
+    assert_eq!(why(90_000, 90_000, None), None);
+    assert_eq!(why(90_000, 9_000, None), Some(WhyNotMore::Pace));
+    assert_eq!(why(90_000, 0, no_swap), no_swap);
+    assert_eq!(why(9_000, 9_000, None), Some(WhyNotMore::SharedOrLocked));
+    group.took(Kind::Anon, 10, 9_000);
+    let (none, walked) = (Ages::default(), Walked::default());
+    group.look(Duration::ZERO, GroupId(1), &none, anon(0), &walked);
+    group.judge(anon(9_000), anon(9_000), None);
+    assert_eq!(group.why_not_more, Some(WhyNotMore::KernelKeeps));
+    let back = anon(NR_PAGES_BACK);
+    walked.look(
+        &mut group.keeper,
+        Duration::ZERO,
+        GroupId(1),
+        anon(0),
+        anon(0),
+        back,
+    );
+    group.judge(anon(9_000), anon(0), None);
+    assert_eq!(group.why_not_more, Some(WhyNotMore::Promise));
+}

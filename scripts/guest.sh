@@ -91,7 +91,8 @@ pack_base() {
     local modules=$work/tree/lib/modules/$version root=$work/base file
     mkdir -p "$root"/{bin,modules,proc,sys,dev,host,ram,root}
     cp "$(command -v busybox)" "$root/bin/busybox"
-    for file in $(modules_for "$modules" virtio_pci virtiofs virtio_blk overlay zram brd lzo_rle lz4_compress lzo_compress crc32c_intel); do
+    for file in $(modules_for "$modules" virtio_pci virtiofs virtio_blk overlay zram brd lzo_rle lz4_compress lzo_compress crc32c_intel crc32c_generic \
+        loop ext4); do
         cp "$modules/$file" "$root/modules/"
         file=$(basename "$file")
         case $file in *.xz) unxz "$root/modules/$file" ;; esac
@@ -104,7 +105,8 @@ pack_base() {
 
 exec {lock}>"$cache/$kernel.lock"
 flock "$lock"
-if [ ! -e "$tree/base.cpio.gz" ] || [ scripts/guest-init.sh -nt "$tree/base.cpio.gz" ]; then
+if [ ! -e "$tree/base.cpio.gz" ] || [ scripts/guest.sh -nt "$tree/base.cpio.gz" ] ||
+    [ scripts/guest-init.sh -nt "$tree/base.cpio.gz" ]; then
     if [ -e "$tree/base.cpio.gz" ]; then mv "$tree" "$work/tree"; version=$(basename "$work"/tree/lib/modules/*)
     else download_kernel; fi
     pack_base

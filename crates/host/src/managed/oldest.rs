@@ -48,7 +48,7 @@ impl Managed {
             }
             let no_swap = self
                 .no_swap
-                .or((!may_write).then_some(WhyNotMore::SwapWrites));
+                .or_else(|| (!may_write).then_some(WhyNotMore::SwapWrites));
             if let Some(group) = self.groups.get_mut(&id) {
                 let told = group.stays_over(at, nr_pages, nr_going, no_swap);
                 self.news.extend(told);

@@ -6,14 +6,12 @@
 use super::by_amount::{self, Hand};
 use super::group::Group;
 use super::{Managed, WhyNotMore};
-use crate::observe::{Observer, SpaceId};
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use crate::observe::Observer;
+use std::collections::BTreeSet;
 use std::time::Duration;
 use strata_control::guard::{self, Goes, Leaning, Member, Offer};
 use strata_linux::addr::PAGE_BYTES;
 use strata_linux::cgroup::is_reclaimed_by_amount;
-use strata_linux::process::Process;
 use strata_linux::swap;
 use strata_lru::ages::{Moved, NrPages, On};
 use strata_lru::{GroupId, Kind};
@@ -163,7 +161,7 @@ impl Managed {
             let anon = all.iter().filter(|goes| goes.kind == Kind::Anon);
             self.writes
                 .spend(anon.map(|goes| goes.pages.nr_pages).sum());
-            let processes = processes_of(observer);
+            let processes = observer.reachable();
             for goes in all {
                 takes.add(goes.group, goes.kind, &goes.pages.runs, &processes);
             }
@@ -179,7 +177,7 @@ impl Managed {
         for (id, group) in &mut self.groups {
             if let Some(within) = group.keeper.reads_back() {
                 let runs = self.pages.ledger().taken_within(*id, within);
-                let processes = processes_of(observer);
+                let processes = observer.reachable();
                 let nr_pages = recalls.read_back(group.reader(), &runs, &processes);
                 tracing::debug!(group = group.name(), nr_pages, "read back");
             }
@@ -211,12 +209,4 @@ impl Managed {
             nr_pages => Ok(nr_pages),
         }
     }
-}
-
-/// Whose pages may be asked for.
-pub(super) fn processes_of(observer: &Observer) -> BTreeMap<SpaceId, Arc<Process>> {
-    let processes = observer.reachable();
-    processes
-        .map(|(space, process)| (space, Arc::clone(process)))
-        .collect()
 }

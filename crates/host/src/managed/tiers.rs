@@ -10,7 +10,6 @@
 //! **Owns** the rules and figures, and when to choose. **Does not own** who goes where, nor what is on its way (`moves`).
 
 use super::Managed;
-use super::acts::processes_of;
 use super::moves::Moves;
 use crate::observe::Observer;
 use crate::observe::ledger::{NodeStatus, OnNodes};
@@ -103,7 +102,7 @@ impl Managed {
             .choose(self.pages.ledger(), &now, &groups, interval);
         moves.down.clear();
         moves.up.clear();
-        moves.add(&chosen, &processes_of(observer));
+        moves.add(&chosen, &observer.reachable());
         moves.hand_over(observer.elapsed());
     }
 
@@ -118,7 +117,7 @@ impl Managed {
         let chosen = moves
             .tiers
             .demote(self.pages.ledger(), &now, &groups, nr_pages);
-        moves.add(&chosen, &processes_of(observer));
+        moves.add(&chosen, &observer.reachable());
         moves.hand_over(observer.elapsed());
     }
 

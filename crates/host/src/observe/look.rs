@@ -8,7 +8,7 @@
 //!   ([`strata_linux::process::Stalled`]).
 //! - I2: a table is read once, however many mappings share it.
 
-use super::pieces::{Found, Pieces, SpaceId, Visitor, accessed, chunks};
+use super::pieces::{Found, Listener, Pieces, SpaceId, Visitor, accessed, chunks};
 use super::unclear::Unclear;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,6 +24,7 @@ use strata_linux::bits;
 use strata_linux::process::{
     Mapping, MemoryDevices, PagemapEntry, Process, classify, thread_cpu_ns,
 };
+use strata_lru::NodeId;
 
 /// How often a process is looked at whether it is stalled still, before it is left out. Most waits are over by then.
 const NR_STALLED_LOOKS: u32 = 4;
@@ -60,14 +61,13 @@ pub(super) struct Looked {
     pub(super) cpu_ns: u64,
 }
 
-/// Who is told what is found, while it is found.
-pub(super) trait Listener: Visitor {
-    /// These are the mappings; pieces follow.
-    fn mappings(&mut self, mappings: Arc<Vec<Mapping>>);
-    /// Something was done: the walk does not stand still.
-    fn note_progress(&self);
-    /// Nobody wants to know any more.
-    fn is_over(&self) -> bool;
+/// What the thread that walks is asked.
+#[derive(Debug)]
+pub(super) enum Ask {
+    /// To walk a space.
+    Look(Look),
+    /// To tell from the next look on which of these nodes pages are on.
+    SeeNodes(Vec<(u64, u64, NodeId)>),
 }
 
 /// What it takes to walk a space.
@@ -92,13 +92,19 @@ impl Looker {
         }
     }
 
-    /// The source of accesses.
-    pub(super) fn source(&mut self) -> &mut dyn AccessSource {
-        self.source.as_mut()
+    /// Does what is asked; a look has an outcome.
+    pub(super) fn carry_out(&mut self, ask: Ask, listener: &mut dyn Listener) -> Option<Looked> {
+        match ask {
+            Ask::Look(look) => Some(self.look(look, listener)),
+            Ask::SeeNodes(ranges) => {
+                self.source.see_nodes(&ranges);
+                None
+            }
+        }
     }
 
     /// Walks a space and clears its accessed bits, if it is rested.
-    pub(super) fn look(&mut self, look: Look, listener: &mut dyn Listener) -> Looked {
+    fn look(&mut self, look: Look, listener: &mut dyn Listener) -> Looked {
         let cpu_before_ns = thread_cpu_ns();
         let mut looked = Looked {
             unclear: look.unclear,
@@ -299,7 +305,9 @@ fn wait_until_settled(process: &Process) -> Result<(), AccessError> {
         std::thread::sleep(pause);
         pause *= 2;
     }
-    Ok(process.ensure_settled()?)
+    process
+        .ensure_settled()
+        .map_err(|stalled| AccessError::Stalled(stalled.to_string()))
 }
 
 /// Reads the tables of pieces again, right after they were cleared: what is accessed still can't be cleared, or is in use.

@@ -44,7 +44,7 @@ pub use attend::{AttendError, Attended, Attention, Turn, Who, attend};
 pub use record::{CacheGroup, NoCache, Recorder};
 pub use subject::{Subject, SubjectError};
 
-use look::{Look, Looked};
+use look::{Ask, Look, Looked, Looker};
 pub use pieces::{Piece, SpaceId, Visitor};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -60,7 +60,9 @@ use strata_lru::NodeId;
 use subject::Members;
 pub(crate) use subject::own_pid;
 use unclear::Unclear;
-use walker::{Next, Source, Told, Walker};
+use walker::{Next, Told};
+
+type Walker = walker::Walker<Ask, Looked>;
 
 /// A process whose walk stood still is left out for so long at first, and for twice as long each time it does so again.
 const LEFT_OUT_MIN: Duration = Duration::from_secs(20);
@@ -222,7 +224,7 @@ impl Observer {
             .or_else(|_| MemoryDevices::of_process(own_pid()))
             .map_err(SubjectError::Mounts)?;
         let (info, tells_nodes) = (source.info(), source.tells_nodes());
-        let walker = Walker::start(Source::Opened(source), devices.clone());
+        let walker = start_walker(devices.clone(), || Ok(source));
         Ok(Observer {
             members,
             spaces: BTreeMap::new(),
@@ -253,9 +255,11 @@ impl Observer {
     }
 
     /// The processes that the last walk did not leave out: others are asked for nothing.
-    pub(crate) fn reachable(&self) -> impl Iterator<Item = (SpaceId, &Arc<Process>)> {
+    pub(crate) fn reachable(&self) -> BTreeMap<SpaceId, Arc<Process>> {
         let reachable = self.spaces.values().filter(|watched| !watched.is_left_out);
-        reachable.map(|watched| (watched.id, &watched.process))
+        reachable
+            .map(|watched| (watched.id, Arc::clone(&watched.process)))
+            .collect()
     }
 
     /// The numbers of its spaces, for whoever tells of files beside them.
@@ -272,8 +276,8 @@ impl Observer {
     /// Returns whether it will be: not every source can.
     pub(crate) fn see_nodes(&mut self, ranges: Vec<(u64, u64, NodeId)>) -> bool {
         self.node_ranges = ranges;
-        if let Some(walker) = &self.walker {
-            walker.see_nodes(self.node_ranges.clone());
+        if let Some(walker) = &mut self.walker {
+            walker.ask(Ask::SeeNodes(self.node_ranges.clone()));
         }
         self.tells_nodes && !self.node_ranges.is_empty()
     }
@@ -425,7 +429,7 @@ impl Observer {
             });
             return match self.ensure_walker() {
                 Ok(walker) => {
-                    walker.ask(look);
+                    walker.ask(Ask::Look(look));
                     true
                 }
                 Err(trouble) => {
@@ -449,16 +453,19 @@ impl Observer {
         let walker = match self.walker.take() {
             Some(walker) => walker,
             None => {
-                let walker = Walker::start(Source::ToOpen(self.access), self.devices.clone())
-                    .map_err(|error| format!("starting the thread that walks failed: {error}"))?;
-                walker.see_nodes(self.node_ranges.clone());
+                let access = self.access;
+                let mut walker = start_walker(self.devices.clone(), move || access::open(access))
+                    .map_err(|error| {
+                    format!("starting the thread that walks failed: {error}")
+                })?;
+                walker.ask(Ask::SeeNodes(self.node_ranges.clone()));
                 walker
             }
         };
         Ok(self.walker.insert(walker))
     }
 
-    fn hear(&mut self, told: Told, walking: &mut Walking, visitor: &mut dyn Visitor) {
+    fn hear(&mut self, told: Told<Looked>, walking: &mut Walking, visitor: &mut dyn Visitor) {
         let Some(looking) = &mut walking.looking else {
             return;
         };
@@ -601,6 +608,17 @@ impl Observer {
             );
         }
     }
+}
+
+/// Starts the thread that walks with a source, which it opens.
+fn start_walker(
+    devices: MemoryDevices,
+    open: impl FnOnce() -> Result<Box<dyn AccessSource>, AccessError> + Send + 'static,
+) -> std::io::Result<Walker> {
+    Walker::start(move || {
+        let mut looker = Looker::new(open()?, devices);
+        Ok(move |ask, listener: &mut dyn pieces::Listener| looker.carry_out(ask, listener))
+    })
 }
 
 impl Watched {

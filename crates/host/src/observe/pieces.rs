@@ -1,9 +1,10 @@
 //! What a walk of one space finds, cut at the borders of mappings, and what of it is to be cleared.
 //!
-//! **Owns** who is told what ([`Visitor`]), the cutting, and how much is read before it is cleared. **Does not own**
+//! **Owns** who is told what ([`Visitor`], [`Listener`]), the cutting, and how much is read before it is cleared. **Does not own**
 //! the order of a walk (`observe`), nor clearing (`access`).
 
 use super::unclear::{Split, Unclear};
+use std::sync::Arc;
 use strata_linux::access::{
     Bits512, NrEntries, TableRecord, Way, Ways, YoungPiece, entries_in, entries_of,
 };
@@ -110,6 +111,16 @@ pub trait Visitor {
     /// The walk of the space has ended; `is_whole` is false when it broke off and nothing may be
     /// concluded from what was not told.
     fn end(&mut self, _space: SpaceId, _is_whole: bool) {}
+}
+
+/// Who is told of the walk of one space, on the thread that walks.
+pub(super) trait Listener: Visitor {
+    /// These are the mappings; pieces follow.
+    fn mappings(&mut self, mappings: Arc<Vec<Mapping>>);
+    /// Something was done: the walk does not stand still.
+    fn note_progress(&self);
+    /// Nobody wants to know any more.
+    fn is_over(&self) -> bool;
 }
 
 /// Tables read before what was found young in them is cleared: 1 GiB.

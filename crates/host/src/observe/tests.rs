@@ -96,7 +96,7 @@ fn who_holds_up_the_walk_is_left_out_and_tried_more_and_more_rarely() {
         (left_out, told.0.len(), walked.nr_spaces),
         (vec![stuck.pid()], 1, 1)
     );
-    let reachable: Vec<i32> = observer.reachable().map(|(_, one)| one.pid()).collect();
+    let reachable: Vec<i32> = observer.reachable().values().map(|one| one.pid()).collect();
     assert_eq!(reachable, [other.pid()]);
     assert_eq!(observer.lost.len(), 1);
     // Not tried again so soon: no other thread is lost.
@@ -113,5 +113,5 @@ fn who_holds_up_the_walk_is_left_out_and_tried_more_and_more_rarely() {
         walked.left_out.is_empty() && tried_again(&observer).is_none(),
         "{walked:?}"
     );
-    assert_eq!(observer.reachable().count(), 2);
+    assert_eq!(observer.reachable().len(), 2);
 }

@@ -14,18 +14,16 @@
 //! **Invariants**
 //! - I1: one look at a time. What is told belongs to the look that was asked for last.
 
-use super::look::{Listener, Look, Looked, Looker};
-use super::pieces::{Piece, SpaceId, Visitor};
+use super::pieces::{Listener, Piece, SpaceId, Visitor};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
-use strata_linux::access::{self, AccessChoice, AccessError, AccessSource, Bits512, TableRecord};
+use strata_linux::access::{AccessError, Bits512, TableRecord};
 use strata_linux::addr::TableNo;
-use strata_linux::process::{Mapping, MemoryDevices};
+use strata_linux::process::Mapping;
 use strata_linux::standstill::{Standstill, Steps};
-use strata_lru::NodeId;
 
 /// A thread that does nothing for so long and waits in the kernel is given up.
 pub(super) const DEADLINE: Duration = Duration::from_secs(1);
@@ -36,18 +34,9 @@ const BATCH_TABLES: usize = 64;
 /// Batches that wait to be read.
 const BATCHES_MAX: usize = 8;
 
-/// Where accesses are read from.
-#[derive(Debug)]
-pub(super) enum Source {
-    /// A source that was opened.
-    Opened(Box<dyn AccessSource>),
-    /// The thread opens one.
-    ToOpen(AccessChoice),
-}
-
 /// What the thread tells of a look.
 #[derive(Debug)]
-pub(super) enum Told {
+pub(super) enum Told<Looked> {
     /// The mappings; pieces follow.
     Mappings(Arc<Vec<Mapping>>),
     /// Pieces of tables.
@@ -102,17 +91,11 @@ struct Shared {
     is_given_up: AtomicBool,
 }
 
-#[derive(Debug)]
-enum Ask {
-    Look(Look),
-    SeeNodes(Vec<(u64, u64, NodeId)>),
-}
-
 /// What became of a wait for the thread.
 #[derive(Debug)]
-pub(super) enum Next {
+pub(super) enum Next<Looked> {
     /// It tells this.
-    Told(Told),
+    Told(Told<Looked>),
     /// Nothing yet.
     Nothing,
     /// It stands still, or is gone: the look is lost, and the walker with it.
@@ -121,16 +104,21 @@ pub(super) enum Next {
 
 /// The owner's side.
 #[derive(Debug)]
-pub(super) struct Walker {
+pub(super) struct Walker<Ask, Looked> {
     asks: Sender<Ask>,
-    told: Receiver<Told>,
+    told: Receiver<Told<Looked>>,
     shared: Arc<Shared>,
     standstill: Standstill,
 }
 
-impl Walker {
-    /// Starts the thread.
-    pub(super) fn start(source: Source, devices: MemoryDevices) -> io::Result<Walker> {
+impl<Ask: Send + 'static, Looked: Send + 'static> Walker<Ask, Looked> {
+    /// Starts the thread, which begins by opening what it walks with.
+    pub(super) fn start<Work>(
+        open: impl FnOnce() -> Result<Work, AccessError> + Send + 'static,
+    ) -> io::Result<Walker<Ask, Looked>>
+    where
+        Work: FnMut(Ask, &mut dyn Listener) -> Option<Looked>,
+    {
         let (asks, inbox) = channel();
         let (outbox, told) = sync_channel(BATCHES_MAX);
         let shared = Arc::new(Shared::default());
@@ -139,7 +127,10 @@ impl Walker {
             .name("strata-walk".to_owned())
             .spawn(move || {
                 of_thread.steps.begin();
-                serve(source, devices, &inbox, &outbox, &of_thread);
+                match open() {
+                    Ok(work) => serve(work, &inbox, &outbox, &of_thread),
+                    Err(error) => drop(outbox.send(Told::NoSource(error))),
+                }
             })?;
         Ok(Walker {
             asks,
@@ -149,20 +140,14 @@ impl Walker {
         })
     }
 
-    /// From the next look on it is told on which of these nodes pages are.
-    pub(super) fn see_nodes(&self, ranges: Vec<(u64, u64, NodeId)>) {
-        // A thread that is gone is found by the next look.
-        let _sent = self.asks.send(Ask::SeeNodes(ranges));
-    }
-
-    /// Has a space looked at; [`Walker::next`] tells what is found.
-    pub(super) fn ask(&mut self, look: Look) {
+    /// Asks for something; [`Walker::next`] tells what is found. A thread that is gone is found there, too.
+    pub(super) fn ask(&mut self, ask: Ask) {
         self.standstill.work_begins();
-        let _sent = self.asks.send(Ask::Look(look));
+        let _sent = self.asks.send(ask);
     }
 
     /// What the thread tells next, within so long.
-    pub(super) fn next(&mut self, wait: Duration) -> Next {
+    pub(super) fn next(&mut self, wait: Duration) -> Next<Looked> {
         let until = Instant::now() + wait;
         loop {
             let left = until.saturating_duration_since(Instant::now());
@@ -190,7 +175,7 @@ impl Walker {
     }
 }
 
-impl Drop for Walker {
+impl<Ask, Looked> Drop for Walker<Ask, Looked> {
     fn drop(&mut self) {
         // Not joined: it may wait in the kernel.
         self.shared.is_given_up.store(true, Ordering::Relaxed);
@@ -208,39 +193,22 @@ impl Lost {
     }
 }
 
-fn serve(
-    source: Source,
-    devices: MemoryDevices,
+fn serve<Ask, Looked>(
+    mut work: impl FnMut(Ask, &mut dyn Listener) -> Option<Looked>,
     asks: &Receiver<Ask>,
-    outbox: &SyncSender<Told>,
+    outbox: &SyncSender<Told<Looked>>,
     shared: &Shared,
 ) {
-    let opened = match source {
-        Source::Opened(source) => Ok(source),
-        Source::ToOpen(choice) => access::open(choice),
-    };
-    let mut looker = match opened {
-        Ok(source) => Looker::new(source, devices),
-        Err(error) => {
-            let _told = outbox.send(Told::NoSource(error));
-            return;
-        }
-    };
     for ask in asks {
-        match ask {
-            Ask::SeeNodes(ranges) => {
-                looker.source().see_nodes(&ranges);
-            }
-            Ask::Look(look) => {
-                let mut teller = Teller {
-                    outbox,
-                    shared,
-                    batch: Batch::default(),
-                };
-                let looked = looker.look(look, &mut teller);
-                teller.flush();
-                let _told = outbox.send(Told::Looked(Box::new(looked)));
-            }
+        let mut teller = Teller {
+            outbox,
+            shared,
+            batch: Batch::default(),
+        };
+        let looked = work(ask, &mut teller);
+        teller.flush();
+        if let Some(looked) = looked {
+            let _told = outbox.send(Told::Looked(Box::new(looked)));
         }
         if shared.is_given_up.load(Ordering::Relaxed) {
             return;
@@ -249,14 +217,14 @@ fn serve(
 }
 
 /// Passes on what a look finds. Once nobody listens, what is told is lost.
-struct Teller<'a> {
-    outbox: &'a SyncSender<Told>,
+struct Teller<'a, Looked> {
+    outbox: &'a SyncSender<Told<Looked>>,
     shared: &'a Shared,
     batch: Batch,
 }
 
-impl Teller<'_> {
-    fn tell(&self, told: Told) {
+impl<Looked> Teller<'_, Looked> {
+    fn tell(&self, told: Told<Looked>) {
         let _told = self.outbox.send(told);
         self.note_progress();
     }
@@ -269,7 +237,7 @@ impl Teller<'_> {
     }
 }
 
-impl Visitor for Teller<'_> {
+impl<Looked> Visitor for Teller<'_, Looked> {
     fn piece(&mut self, piece: &Piece<'_>) {
         let last = self.batch.records.last();
         if last.is_none_or(|last| last.table != piece.record.table) {
@@ -297,7 +265,7 @@ impl Visitor for Teller<'_> {
     }
 }
 
-impl Listener for Teller<'_> {
+impl<Looked> Listener for Teller<'_, Looked> {
     fn mappings(&mut self, mappings: Arc<Vec<Mapping>>) {
         self.tell(Told::Mappings(mappings));
     }

@@ -295,7 +295,7 @@ impl Target {
         if processes.any(|(_, process)| is_vital(process)) {
             return Err(ParkError::Vital(who));
         }
-        let nr_reachable = self.observer.reachable().count();
+        let nr_reachable = self.observer.reachable().len();
         match self.left_out.first() {
             Some(left_out) if nr_reachable == 0 => Err(ParkError::LeftOut(left_out.clone())),
             None if nr_reachable == 0 => Err(ParkError::Empty(who)),

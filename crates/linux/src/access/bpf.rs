@@ -384,7 +384,9 @@ impl AccessSource for BpfSource {
     }
 
     fn vm_flags(&mut self, process: &Process) -> Result<Vec<(AddrRange, VmFlags)>, AccessError> {
-        process.ensure_settled()?;
+        process
+            .ensure_settled()
+            .map_err(|stalled| AccessError::Stalled(stalled.to_string()))?;
         let Some(lister) = &self.vma_lister else {
             return smaps_text::vm_flags(process);
         };

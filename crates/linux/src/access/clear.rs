@@ -354,7 +354,9 @@ impl Clearer {
             .map(|dir| dir.join("clear_refs"))
             .map_err(|error| to_error(process, "writing clear_refs", error))?;
         // Behind a thread that waits in a fault the kernel would wait with the lock of the whole space held for writing.
-        process.ensure_settled()?;
+        process
+            .ensure_settled()
+            .map_err(|stalled| AccessError::Stalled(stalled.to_string()))?;
         let held_before_ns = cleared.held_ns;
         let (written, took) = cleared.count(|| timed(Call::ClearRefs, || fs::write(path, what)));
         written.map_err(|error| to_error(process, "writing clear_refs", error))?;

@@ -4,8 +4,6 @@
 
 use std::io;
 
-use crate::process::Stalled;
-
 /// Why a source can't answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -40,7 +38,7 @@ pub enum AccessError {
     },
     /// Whoever asked the process for its memory might wait for long, and hold the process up meanwhile.
     #[error("{0}; the process is left out until the wait is over")]
-    Stalled(#[from] Stalled),
+    Stalled(String),
     /// The operating system refused.
     #[error("{what} of process {pid} failed: {source}")]
     Io {

@@ -26,7 +26,9 @@ pub(super) struct SmapsEntry {
 /// # Errors
 /// [`AccessError::TooLarge`] where that would be too long.
 pub(super) fn read(process: &Process) -> Result<Vec<SmapsEntry>, AccessError> {
-    process.ensure_settled()?;
+    process
+        .ensure_settled()
+        .map_err(|stalled| AccessError::Stalled(stalled.to_string()))?;
     let pid = process.pid();
     let nr_pages = process.held_bytes().unwrap_or(0) / PAGE_BYTES;
     if nr_pages > hold_up::pages_at_once() {

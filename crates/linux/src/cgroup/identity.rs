@@ -18,7 +18,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-use super::name::as_text;
+use super::as_text;
 
 /// No machine has so many groups; a bound for the search.
 const GROUPS_MAX: usize = 1 << 20;

@@ -38,6 +38,7 @@
 //! - C5: what is put back at the end is put over values of ours only (see `written`).
 
 mod around;
+pub mod as_text;
 mod error;
 mod file;
 mod freeze;
@@ -77,7 +78,6 @@ pub(crate) use ids::names_by_id;
 pub use kill::kill;
 use line_v2::HighLine;
 use mounts::{Mount, not_a_group, resolve};
-pub use name::as_text;
 pub use namespace::join_first;
 pub use place::{may_be_ours, remove_group};
 use processes::is_all_below;

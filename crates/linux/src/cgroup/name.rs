@@ -7,7 +7,7 @@
 //!   /\xff              four characters              /\x5cxff
 //! ```
 //!
-//! **Owns** both directions, for those who print and for those who keep a path in a file. **Does not own** what is not to be seen of other text (`plain`).
+//! **Owns** both directions. **Does not own** how a path is kept in a file (`as_text`), nor what is not to be seen of other text (`plain`).
 //!
 //! **Invariants** N1: two groups never have one name, and a name leads back to its group.
 
@@ -21,7 +21,7 @@ pub(crate) fn shown(inside: &Path) -> String {
     format!("/{}", text_of(inside))
 }
 
-fn text_of(path: &Path) -> String {
+pub(super) fn text_of(path: &Path) -> String {
     let mut text = String::new();
     let mut rest = path.as_os_str().as_bytes();
     while let Some((first, after)) = rest.split_first() {
@@ -61,53 +61,6 @@ pub(super) fn path_of(shown: &Path) -> PathBuf {
         }
     }
     PathBuf::from(OsString::from_vec(bytes))
-}
-
-/// Paths of groups as text, for `#[serde(with)]`.
-pub mod as_text {
-    use super::{Path, PathBuf, path_of, text_of};
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    /// Writes a path.
-    ///
-    /// # Errors
-    /// Those of the format.
-    pub fn serialize<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(&text_of(path))
-    }
-
-    /// Reads one.
-    ///
-    /// # Errors
-    /// Those of the format.
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
-        Ok(path_of(Path::new(&String::deserialize(from)?)))
-    }
-
-    /// The same of a path that may be none.
-    pub mod option {
-        use super::{Deserialize, Deserializer, Path, PathBuf, Serializer, path_of, text_of};
-        use serde::Serialize;
-
-        /// Writes a path, or none.
-        ///
-        /// # Errors
-        /// Those of the format.
-        pub fn serialize<S: Serializer>(path: &Option<PathBuf>, to: S) -> Result<S::Ok, S::Error> {
-            path.as_deref().map(text_of).serialize(to)
-        }
-
-        /// Reads one, or none.
-        ///
-        /// # Errors
-        /// Those of the format.
-        pub fn deserialize<'de, D: Deserializer<'de>>(
-            from: D,
-        ) -> Result<Option<PathBuf>, D::Error> {
-            let text: Option<String> = Option::deserialize(from)?;
-            Ok(text.map(|text| path_of(Path::new(&text))))
-        }
-    }
 }
 
 /// The byte that an escape at the start of `text` stands for.

@@ -28,7 +28,7 @@ headline() { printf '\n%s%s%s\n' "$bold" "$*" "$plain"; }
 simulate() {
     local recording=docs/recordings/sqlite.strata plot=$target_dir/demo.svg
     headline "Instead: the simulator, on a recording ($recording)"
-    local command=(sim "$recording" --policy mglru,two-list,strata,lru,opt --memory 2%,4%,5%,6%,8% --plot "$plot")
+    local command=(sim "$recording" --policy mglru,two-list,lru,opt --memory 2%,4%,5%,6%,8% --plot "$plot")
     echo "\$ strata ${command[*]}"
     "$strata" "${command[@]}"
     echo

@@ -17,15 +17,13 @@ import os
 import re
 import sys
 
-OURS = ["strata", "mglru", "mglru:v6.1", "two-list", "lru", "fifo", "clock", "sieve", "s3-fifo", "opt"]
-MAPPED = ["strata", "mglru", "mglru:v6.1", "two-list"]
+OURS = ["mglru", "mglru:v6.1", "two-list", "lru", "fifo", "clock", "sieve", "s3-fifo", "opt"]
+MAPPED = ["mglru", "mglru:v6.1", "two-list"]
 ZOO = {"ARC": "ARC", "LIRS": "LIRS", "TwoQ": "2Q", "WTinyLFU": "W-TinyLFU", "S3FIFO": "S3-FIFO", "Sieve": "SIEVE"}
 # What a cell is measured by. Our own S3-FIFO is among them because libCacheSim's holds nothing in a
 # memory of a few pages.
 RIVALS = ["ARC", "LIRS", "TwoQ", "S3FIFO", "s3-fifo"]
 NO_ZOO = "libCacheSim could not be had from PyPI"
-# Traces of one origin: how much does the result hang on one of them?
-FAMILIES = ["arc-", "cache2k-", "cloudphysics-", "lirs-", "memsim- ucsd-", "pydict sqlite"]
 
 
 def read_csv(path):
@@ -89,14 +87,9 @@ def ratios(cells):
 
 
 def relative(cells):
-    summary(cells, ["strata"] + OURS[1:-1] + list(ZOO), lambda cell: cell.ratios)
-    worst = max(cells, key=lambda cell: cell.over_best(cell.ratios["strata"]))
-    print(f"\nWorst of `strata` over the best: {worst.over_best(worst.ratios['strata']):.3f} ({worst}).", end=" ")
-    if all("ARC" in cell.ratios for cell in cells):
-        theirs = geometric_mean([cell.over_best(cell.ratios["strata"], RIVALS[:-1]) for cell in cells])
-        print(f"With S3-FIFO as libCacheSim has it alone the mean of `strata` over the best is {theirs:.4f}.")
-    else:
-        print(f"{NO_ZOO}: the best is the best of ours.")
+    summary(cells, OURS[:-1] + list(ZOO), lambda cell: cell.ratios)
+    if not all("ARC" in cell.ratios for cell in cells):
+        print(f"\n{NO_ZOO}: the best is the best of ours.")
 
 
 def mapped(cells):
@@ -117,16 +110,6 @@ def summary(cells, policies, of):
                      f"{geometric_mean([r for r, _ in lru]):.4f}", f"{worst:.3f} ({where})",
                      str(sum(r > 1.05 for r, _ in lru))])
     table(["policy", "cells", "mean over the best", "mean over `lru`", "worst cell over `lru`", "cells above 1.05"], rows)
-
-
-def families(cells):
-    rows = []
-    for family in FAMILIES:
-        is_of = lambda cell: cell.trace.startswith(tuple(family.split()))
-        means = [geometric_mean([cell.over_best(cell.ratios["strata"]) for cell in some])
-                 for some in ([c for c in cells if is_of(c)], [c for c in cells if not is_of(c)])]
-        rows.append([", ".join(f"{name}\\*" for name in family.split())] + [f"{mean:.4f}" for mean in means])
-    table(["traces", "mean over the best on these", "on all others"], rows)
 
 
 def splice(page, name):
@@ -175,7 +158,7 @@ def main(verb, *arguments):
     elif verb == "planned":
         planned(*arguments)
     else:
-        sections = {of.__name__: of for of in (ratios, relative, mapped, families)}
+        sections = {of.__name__: of for of in (ratios, relative, mapped)}
         sections[verb](load(arguments[0], arguments[1], arguments[2:]))
 
 

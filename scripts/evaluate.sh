@@ -15,8 +15,8 @@ shared=${STRATA_SHARED:-$PWD/../shared}
 strata=$target_dir/release/strata
 results=$target_dir/evaluate
 venv=$target_dir/bench-venv
-policies=strata,mglru,mglru:v6.1,two-list,lru,fifo,clock,sieve,s3-fifo,opt
-mapped=strata,mglru,mglru:v6.1,two-list
+policies=mglru,mglru:v6.1,two-list,lru,fifo,clock,sieve,s3-fifo,opt
+mapped=mglru,mglru:v6.1,two-list
 zoo=(ARC LIRS TwoQ WTinyLFU S3FIFO Sieve)
 sizes=1%,5%,20%
 
@@ -116,7 +116,7 @@ scripts/evaluate.py splice docs/validation/fidelity.md measured <"$fresh/measure
 names() { for trace in "$@"; do echo "$(file_name "$trace")=$(label "$trace")"; done; }
 mapfile -t shared_names < <(names "${traces[@]}")
 mapfile -t held_names < <(names "${held_out[@]}")
-for section in relative mapped families; do
+for section in relative mapped; do
     scripts/evaluate.py $section "$fresh" "$results/zoo" "${shared_names[@]}" |
         scripts/evaluate.py splice docs/validation/evaluation.md $section
 done

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What does an operation of the engine cost? Instructions under callgrind, of the multi-generational LRU and of the two lists with each way to
-# judge a refault (the kernel's, by distance, and by a trial in small, which follows one page in 16 here), and of the policy `strata`. Each
+# judge a refault (the kernel's, by distance, and by a trial in small, which follows one page in 16 here). Each
 # figure is the difference of a run with 32,768 operations and one with 16,384, so that everything else falls out; one group, 65,536 file
 # folios in memory before.
 #
@@ -17,14 +17,14 @@ instructions() { # POLICY OPERATION COUNT
     valgrind --tool=callgrind --callgrind-out-file=/dev/null \
         "$target_dir/release/examples/engine_op" "$@" 2>&1 | sed -n 's/.*Collected : //p'
 }
-policies=({multi-gen,two-list}{,+distance=always,+distance} strata)
+policies=({multi-gen,two-list}{,+distance=always,+distance})
 echo "| operation |$(printf ' %s |' "${policies[@]}")"
-echo "|---|---:|---:|---:|---:|---:|---:|---:|"
+echo "|---|---:|---:|---:|---:|---:|---:|"
 for operation in read touch promote appear evict refault; do
     row="| $operation |"
     for policy in "${policies[@]}"; do
-        # These two know no walk that promotes: eviction asks for the accessed bit.
-        case $operation$policy in promotetwo* | promotestrata) row+=" - |"; continue ;; esac
+        # They know no walk that promotes: eviction asks for the accessed bit.
+        case $operation$policy in promotetwo*) row+=" - |"; continue ;; esac
         one=$(instructions "$policy" $operation 16384) two=$(instructions "$policy" $operation 32768)
         row+=" $(awk -v n=$((two - one)) 'BEGIN {printf "%.1f", n / 16384}') |"
     done

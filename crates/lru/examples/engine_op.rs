@@ -1,7 +1,7 @@
 //! The engine's operations one by one, for counting instructions.
 //!
 //! ```text
-//! engine_op POLICY OPERATION COUNT    POLICY: multi-gen or two-list, and +distance or +distance=always; strata
+//! engine_op POLICY OPERATION COUNT    POLICY: multi-gen or two-list, and +distance or +distance=always
 //!                                      OPERATION: read, touch, promote, appear, evict or refault
 //! ```
 //!
@@ -11,8 +11,8 @@
 
 use strata_lru::{
     AccessVia, Arrival, Cause, Config, EvictBatch, FolioId, GoneCause, GroupId, Isolated, Kind,
-    MultiGen, NodeId, Order, Policy, ReclaimRequest, Refault, Shadow, Strata, Swappiness, TimeMs,
-    TwoList, Verdict,
+    MultiGen, NodeId, Order, Policy, ReclaimRequest, Refault, Shadow, Swappiness, TimeMs, TwoList,
+    Verdict,
 };
 
 /// Folios in memory before the operations begin.
@@ -83,7 +83,6 @@ fn policy(name: &str) -> Result<Box<dyn Policy>, Failure> {
     Ok(match name {
         "multi-gen" => Box::new(MultiGen::new(config)?),
         "two-list" => Box::new(TwoList::new(config)?),
-        "strata" => Box::new(Strata::new(config)?),
         other => return Err(format!("{other:?} is no policy").into()),
     })
 }

@@ -119,7 +119,6 @@ mod rules;
 mod seam;
 mod shadow;
 mod spec;
-mod strata_policy;
 mod swappiness;
 mod tiering;
 mod trial;
@@ -147,7 +146,6 @@ pub use seam::{
     OnePass, Origin, ReclaimRequest, ReclaimStats, RelaxedWalk, Shadow, Verdict, WriteState,
 };
 pub use spec::{BadEngineSpec, EnginePolicy, EngineSpec};
-pub use strata_policy::Strata;
 pub use swappiness::Swappiness;
 pub use tiering::{
     FolioStanding, Migrated, Movable, NodeConfig, Outcome, Promotion, PromotionStrategy, Recency,

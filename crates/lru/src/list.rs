@@ -104,47 +104,6 @@ impl Lists {
         self.set_prev(table, after, before);
     }
 
-    /// Sorts a list by age, the greatest at the old end; folios of the same age stay in their order.
-    /// Runs are merged as soon as there are two of a length, so nothing is allocated.
-    pub(crate) fn sort(
-        &mut self,
-        table: &mut FolioTable,
-        list: ListId,
-        age: impl Fn(FolioId) -> u32,
-    ) {
-        let end = list.link();
-        // Sorted runs of 2^position folios, each linked from its oldest on by `prev`. The longer a run,
-        // the nearer to the old end its folios were.
-        let mut runs = [end; LINK_IS_HEAD.ilog2() as usize + 1];
-        let mut link = self.heads[list.index()].oldest;
-        while let Some(folio) = folio_of(link) {
-            link = std::mem::replace(&mut table.prev[folio.index()], end);
-            let (mut run, mut position) = (folio.0, 0);
-            while runs[position] != end {
-                run = merge(
-                    table,
-                    std::mem::replace(&mut runs[position], end),
-                    run,
-                    &age,
-                );
-                position += 1;
-            }
-            runs[position] = run;
-        }
-        let merged = runs.into_iter();
-        let oldest = merged.fold(end, |young, old| merge(table, old, young, &age));
-        let (mut after, mut link) = (end, oldest);
-        while let Some(folio) = folio_of(link) {
-            table.next[folio.index()] = after;
-            after = link;
-            link = table.prev[folio.index()];
-        }
-        self.heads[list.index()] = Head {
-            youngest: after,
-            oldest,
-        };
-    }
-
     /// Visits a list from the oldest folio to the youngest, checking the links on the way.
     pub(crate) fn visit(
         &self,
@@ -200,46 +159,12 @@ impl Lists {
     }
 }
 
-/// Merges two runs, linked from the oldest on by `prev` up to a link to a head; the oldest of both. Of the
-/// same age those of the first are older.
-fn merge(
-    table: &mut FolioTable,
-    mut first: u32,
-    mut second: u32,
-    age: &impl Fn(FolioId) -> u32,
-) -> u32 {
-    let mut oldest = None;
-    let mut last: Option<FolioId> = None;
-    let mut append = |table: &mut FolioTable, link: u32| {
-        match last {
-            Some(folio) => table.prev[folio.index()] = link,
-            None => oldest = Some(link),
-        }
-        last = folio_of(link);
-    };
-    while let Some((of_first, of_second)) = folio_of(first).zip(folio_of(second)) {
-        let from = if age(of_first) >= age(of_second) {
-            &mut first
-        } else {
-            &mut second
-        };
-        let taken = *from;
-        *from = table.prev[taken as usize];
-        append(table, taken);
-    }
-    let rest = folio_of(first).map_or(second, |_| first);
-    append(table, rest);
-    oldest.unwrap_or(rest)
-}
-
 fn folio_of(link: u32) -> Option<FolioId> {
     (link & LINK_IS_HEAD == 0).then_some(FolioId(link))
 }
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
     use crate::{
         folio::Flags,
@@ -276,26 +201,6 @@ mod tests {
         assert_eq!(oldest_first(&lists, &table, a), [2, 1]);
         assert!(lists.is_empty(b) && lists.tail(b).is_none());
         assert_eq!(lists.tail(a), Some(ids[2]));
-    }
-
-    proptest! {
-        #[test]
-        fn a_sorted_list_has_the_greatest_age_at_its_old_end(
-            ages in proptest::collection::vec(0..20_u32, 0..200),
-        ) {
-            let mut table = FolioTable::new(256);
-            let mut lists = Lists::default();
-            let list = lists.add(1);
-            let flags = Flags::new(0, Kind::Anon, Order::BASE).with_generation(Some(0));
-            for _ in &ages {
-                let folio = table.allocate(flags).unwrap();
-                lists.push_head(&mut table, list, folio);
-            }
-            let mut expected = oldest_first(&lists, &table, list);
-            expected.sort_by_key(|folio| std::cmp::Reverse(ages[*folio as usize]));
-            lists.sort(&mut table, list, |folio| ages[folio.index()]);
-            prop_assert_eq!(oldest_first(&lists, &table, list), expected);
-        }
     }
 
     #[test]

@@ -103,8 +103,7 @@ pub trait Policy: std::fmt::Debug + Send {
     /// A folio left memory outside any batch; its shadow is to be kept for its return.
     fn gone(&mut self, folio: FolioId, cause: GoneCause) -> Option<Shadow>;
 
-    /// Whether a walk is due; never, where accessed bits are only read at the end of a list. A policy
-    /// may want one before memory is full: whoever can, asks at each arrival.
+    /// Whether a walk is due; never, where accessed bits are only read at the end of a list.
     fn ageing(&self, group: GroupId, _swappiness: Swappiness) -> Result<Ageing, PolicyError> {
         self.groups().get(group).map(|_| Ageing::NotDue)
     }

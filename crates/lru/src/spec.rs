@@ -7,7 +7,6 @@
 //! |---|---|---|
 //! | `mglru` | a kernel: `v2021`, `v2022`, `v6.1`, `v6.14` (the default), `v7.2` | as below |
 //! | `two-list` | none | `distance`, `distance=always`, `distance=series`, `no-swap` |
-//! | `strata` | none | none |
 //!
 //! | option | meaning |
 //! |---|---|
@@ -33,7 +32,6 @@ use crate::{
     model::KernelModel,
     multigen::MultiGen,
     policy::Policy,
-    strata_policy::Strata,
     two_list::TwoList,
 };
 
@@ -51,21 +49,16 @@ pub enum EnginePolicy {
     MultiGen(Config),
     /// The classic active and inactive lists.
     TwoList(Config),
-    /// The policy of our own. It is asked for one page at a time: it works out one order for all of
-    /// them, and memory then is as full as that of the baselines it is compared with.
-    Strata(Config),
 }
 
 impl EnginePolicy {
     /// The names of all, without models and options.
-    pub const NAMES: [&str; 3] = ["mglru", "two-list", "strata"];
+    pub const NAMES: [&str; 2] = ["mglru", "two-list"];
 
     /// Its settings.
     pub fn config(&self) -> &Config {
         match self {
-            EnginePolicy::MultiGen(config)
-            | EnginePolicy::TwoList(config)
-            | EnginePolicy::Strata(config) => config,
+            EnginePolicy::MultiGen(config) | EnginePolicy::TwoList(config) => config,
         }
     }
 
@@ -83,7 +76,7 @@ impl EnginePolicy {
         };
         match self {
             EnginePolicy::MultiGen(config) => Some(EnginePolicy::MultiGen(with(config))),
-            EnginePolicy::TwoList(_) | EnginePolicy::Strata(..) => None,
+            EnginePolicy::TwoList(_) => None,
         }
     }
 
@@ -95,7 +88,6 @@ impl EnginePolicy {
         Ok(match self {
             EnginePolicy::MultiGen(config) => Box::new(MultiGen::new(config.clone())?),
             EnginePolicy::TwoList(config) => Box::new(TwoList::new(config.clone())?),
-            EnginePolicy::Strata(config) => Box::new(Strata::new(config.clone())?),
         })
     }
 }
@@ -223,15 +215,13 @@ fn parse(parts: &Parts<'_>) -> Result<EnginePolicy, String> {
             let model: KernelModel = model.parse().map_err(|error| format!("{error}"))?;
             config.rules = model.into();
         }
-        ("mglru" | "two-list" | "strata", None) => {}
-        (name @ ("two-list" | "strata"), Some(_)) => return Err(format!("{name} has no models")),
+        ("mglru" | "two-list", None) => {}
+        ("two-list", Some(_)) => return Err("two-list has no models".to_owned()),
+        ("strata", _) => return Err("there is no strata any more; use mglru".to_owned()),
         _ => return Err(format!("use one of {}", EnginePolicy::NAMES.join(", "))),
     }
     for option in &parts.options {
         match *option {
-            (key, _) if parts.name == "strata" => {
-                return Err(format!("strata has no such option: {key:?}; it has none"));
-            }
             ("distance", None) => config.refault = Refault::Trial,
             ("distance", Some("always")) => config.refault = Refault::Distance,
             ("distance", Some("series")) => config.refault = Refault::Series,
@@ -268,7 +258,6 @@ fn parse(parts: &Parts<'_>) -> Result<EnginePolicy, String> {
     config.validate().map_err(|error| error.to_string())?;
     Ok(match parts.name {
         "two-list" => EnginePolicy::TwoList(config),
-        "strata" => EnginePolicy::Strata(config),
         _ => EnginePolicy::MultiGen(config),
     })
 }
@@ -299,7 +288,6 @@ mod tests {
             "two-list",
             "two-list+distance",
             "two-list+distance=series",
-            "strata",
         ] {
             let spec: EngineSpec = text.parse().unwrap();
             assert_eq!(spec.to_string(), text);
@@ -320,17 +308,15 @@ mod tests {
             ("mglru+heat=2", "unknown rule"),
             ("mglru+heat", "no heat any more"),
             ("two-list:v6.1", "no models"),
-            ("strata:v6.1", "no models"),
-            ("strata+distance", "no such option"),
-            ("strata+no-swap", "it has none"),
+            ("strata", "no strata any more; use mglru"),
             ("two-list+min-ttl=1", "no such option"),
             (
                 "two-list+foo",
                 "it has distance, distance=always, distance=series, no-swap",
             ),
             ("mglru+foo", "nr_gens=N"),
-            ("lru", "use one of mglru, two-list, strata"),
-            ("", "use one of mglru, two-list, strata"),
+            ("lru", "use one of mglru, two-list"),
+            ("", "use one of mglru, two-list"),
         ] {
             let error = text.parse::<EngineSpec>().unwrap_err().to_string();
             assert!(error.contains(why), "{error}");
@@ -358,10 +344,6 @@ mod tests {
                 spec("two-list").with_option("nr_gens", "4"),
                 "no such option",
             ),
-            (
-                spec("strata").with_option("nr_tiers", "4"),
-                "no such option",
-            ),
         ] {
             let error = error.unwrap_err().to_string();
             assert!(error.contains(why), "{error}");
@@ -370,7 +352,7 @@ mod tests {
 
     #[test]
     fn only_generations_have_ages() {
-        for (text, has_generations) in [("mglru", true), ("two-list", false), ("strata", false)] {
+        for (text, has_generations) in [("mglru", true), ("two-list", false)] {
             let policy = text.parse::<EngineSpec>().unwrap().policy().clone();
             assert_eq!(policy.has_generations(), has_generations, "{text}");
             let aged = policy.with_min_ttl(70);

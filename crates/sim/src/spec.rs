@@ -66,15 +66,11 @@ pub fn suggestion(text: &str) -> String {
     let (name, model) = head.split_once(':').unwrap_or((head, ""));
     let models = KernelModel::ALL.iter().map(|model| model.name());
     let models: Vec<&str> = models.collect();
-    let options: Vec<&str> = match name {
-        "strata" => Vec::new(),
-        _ => OPTIONS.to_vec(),
-    };
     let keys = pieces.map(|piece| piece.split('=').next().unwrap_or_default());
     let heads = [(name, EnginePolicy::NAMES.to_vec()), (model, models)];
     let all = heads
         .into_iter()
-        .chain(keys.map(|key| (key, options.clone())));
+        .chain(keys.map(|key| (key, OPTIONS.to_vec())));
     let unknown = all.filter(|(given, known)| !known.contains(given));
     let mut meant = unknown.map(|(given, known)| did_you_mean(given, known));
     meant.find(|told| !told.is_empty()).unwrap_or_default()
@@ -158,17 +154,12 @@ mod tests {
 
     #[test]
     fn policies_of_the_engine_take_what_it_says() {
-        for text in [
-            "mglru:v6.1+distance+nr_gens=8",
-            "two-list+distance",
-            "strata",
-        ] {
+        for text in ["mglru:v6.1+distance+nr_gens=8", "two-list+distance"] {
             assert_eq!(text.parse::<PolicySpec>().unwrap().to_string(), text);
         }
         for (text, why) in [
             ("mglru:v9", "unknown kernel model"),
             ("two-list:v6.1", "no models"),
-            ("strata+distance", "no such option"),
         ] {
             let error = text.parse::<PolicySpec>().unwrap_err().to_string();
             let begin = format!("{text:?} is no policy: ");

@@ -127,13 +127,13 @@ pub(crate) struct RunArgs {
     #[arg(long, value_enum, value_name = "WHO", default_value = "auto")]
     actuator: ActuatorArg,
 
-    /// Have Strata choose page by page which go, by this policy: mglru, mglru+distance, two-list, strata, or none
+    /// Have Strata choose page by page which go, by this policy: mglru, mglru+distance, two-list, or none
     ///
     /// Without this option the kernel chooses, and Strata asks it ahead of the limit. A policy costs more processor time.
     ///
     /// mglru goes by when a page was last accessed (the kernel's multi-generational LRU). mglru+distance judges by refault
-    /// distance what comes back, where that misses less. two-list is the classic active and inactive list. strata is Strata's own
-    /// policy. none sets the kernel's limit and nothing else.
+    /// distance what comes back, where that misses less. two-list is the classic active and inactive list. none sets the
+    /// kernel's limit and nothing else.
     ///
     /// A model and options may follow a name, as in strata sim: mglru:v6.1+nr_gens=8. docs/reference/sim.md lists them.
     #[arg(long, value_name = "POLICY", value_parser = policy_arg, allow_hyphen_values = true)]

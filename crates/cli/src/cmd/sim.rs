@@ -53,7 +53,6 @@ POLICIES
     +min-ttl=MS                      memory is out when no group has an older page
     +min-ttl-each=MS                 each group keeps what is younger
   two-list                           the classic active and inactive lists; takes +distance
-  strata                             a policy of Strata's own (docs/reference/policy.md)
   lru, fifo, clock, sieve, s3-fifo   pages alone, without a kernel around them
   opt                                Belady's optimum: knows the future
   docs/reference/sim.md has every option.

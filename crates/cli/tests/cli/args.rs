@@ -106,14 +106,14 @@ fn every_other_value_that_makes_no_sense_is_refused_with_the_reason() {
         ("--min-ttl", "9999h", "absurdly long"),
         ("--access", "ptrace", "auto, bpf, smaps"),
         ("--actuator", "kill", "auto, pageout, reclaim"),
-        ("--policy", "fifo", "none, mglru, two-list, strata"),
+        ("--policy", "fifo", "none, mglru, two-list"),
         ("--policy", "mglru:v9", "unknown kernel model"),
         ("--policy", "two-list+nr_gens=8", "no such option"),
         ("--policy", "--quiet", "the value is missing"),
         ("--policy", "mglru+nr_gens=3", "from 4 to 16"),
         ("--policy", "mglru+nr_tiers=0", "from 1 to 5"),
         ("--policy", "two-list:v6.1", "two-list has no models"),
-        ("--policy", "strata+nr_tiers=2", "strata has no such option"),
+        ("--policy", "strata", "no strata any more; use mglru"),
         ("--metrics", "9464", "an address and a port"),
         ("--metrics", "localhost:9464", "an address and a port"),
         ("--metrics", "127.0.0.1", "an address and a port"),
@@ -142,7 +142,7 @@ fn every_other_value_that_makes_no_sense_is_refused_with_the_reason() {
 fn options_that_the_policy_does_not_have_are_refused() {
     for (options, why) in [
         (
-            &["--policy", "strata", "--min-ttl", "1s"][..],
+            &["--policy", "two-list", "--min-ttl", "1s"][..],
             "which keeps no ages",
         ),
         (

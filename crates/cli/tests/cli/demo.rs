@@ -21,7 +21,7 @@ fn the_demo_falls_back_to_the_simulator_on_a_recording() {
     let words =
         |line: &str| -> Vec<String> { line.split_whitespace().map(str::to_owned).collect() };
     let mut lines = stdout.lines().map(words);
-    let policies = ["miss", "ratio", "mglru", "two-list", "strata", "lru", "opt"];
+    let policies = ["miss", "ratio", "mglru", "two-list", "lru", "opt"];
     assert!(
         lines.any(|words| words == policies),
         "a policy a column: {stdout}"

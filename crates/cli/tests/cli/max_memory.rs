@@ -98,7 +98,7 @@ fn a_file_of_groups_that_never_ends_is_refused() {
 fn what_is_said_to_be_needed_is_enough_and_changes_nothing() {
     let folder = tempfile::tempdir().expect("temporary folder");
     sparse(&folder.path().join("sparse.u64le"), 300_000);
-    for policy in ["mglru", "strata", "two-list", "opt", "s3-fifo"] {
+    for policy in ["mglru", "two-list", "opt", "s3-fifo"] {
         let args = |bound| {
             [
                 "sim",

@@ -132,18 +132,6 @@ fn the_two_lists_run_a_program() {
 }
 
 #[test]
-fn the_policy_of_our_own_runs_a_program() {
-    needs!("cap_bpf", "memory_cgroup", "process_madvise", "zram");
-    let _guard = Guard::new();
-    let report = evicts_by_itself(&["--policy", "strata"], "strata");
-    assert_eq!(
-        nr_generations(&report),
-        2,
-        "on trial and proven: {report:#}"
-    );
-}
-
-#[test]
 fn a_run_under_the_two_lists_holds_its_budget_where_the_kernel_helps() {
     needs!("cap_bpf", "memory_cgroup", "process_madvise", "zram");
     let _guard = Guard::new();

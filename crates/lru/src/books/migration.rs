@@ -23,14 +23,8 @@ pub(crate) trait Mover: Keeper + Policy {
     /// Puts a folio that moved, or could not, on a list of the lruvec that its flags name.
     fn enter_moved(&mut self, folio: FolioId, was_active: bool);
 
-    /// A folio is about to be taken off its list.
-    fn take_off(&mut self, _folio: FolioId) {}
-
     /// A folio, of these flags still, is about to be moved down instead of evicted.
     fn go_down(&mut self, _folio: FolioId, _flags: Flags) {}
-
-    /// A folio has come up, and is on no list yet.
-    fn come_up(&mut self, _folio: FolioId) {}
 }
 
 impl<L: Booked> Books<L> {
@@ -82,7 +76,6 @@ impl<P: Mover> Movable for P {
         if self.kept().flags(folio).is_isolated() {
             return false;
         }
-        self.take_off(folio);
         self.books().isolate(folio);
         true
     }
@@ -90,9 +83,6 @@ impl<P: Mover> Movable for P {
     fn end_move(&mut self, folio: FolioId, to: Option<NodeId>, was_active: bool) -> bool {
         let is_there = self.books().change_node(folio, to);
         if is_there {
-            if to.is_some() {
-                self.come_up(folio);
-            }
             self.enter_moved(folio, was_active);
         }
         is_there

@@ -58,7 +58,7 @@ pub use tiers::{BadTiers, TierSetup};
 
 use strata_lru::{
     AccessVia, Arrival, Cause, EvictBatch, FolioId, GoneCause, GroupId, Kind, Limits, MultiGen,
-    NodeId, Order, Policy, ReclaimStats, Strata, TimeMs, TwoList, Verdict, WalkStats, WriteState,
+    NodeId, Order, Policy, ReclaimStats, TimeMs, TwoList, Verdict, WalkStats, WriteState,
 };
 use strata_trace::{Backing, Op, Via};
 
@@ -109,12 +109,6 @@ impl Simulate for KernelPolicy {
                 let policy = TwoList::new(config.clone())?;
                 Machine::new(policy, Driver::Policy, workload, setup)?.run(progress)
             }
-            KernelPolicy::Strata(config) => {
-                let policy = Strata::new(config.clone())?;
-                let mut machine = Machine::new(policy, Driver::Policy, workload, setup)?;
-                machine.nr_reclaim_pages = 1;
-                machine.run(progress)
-            }
         }
     }
 }
@@ -161,7 +155,6 @@ struct Counts {
     nr_misses: u64,
     nr_anon_misses: u64,
     nr_written: u64,
-    nr_ptes_walked: u64,
 }
 
 impl<'w, P: Policy> Machine<'w, P> {
@@ -278,7 +271,6 @@ impl<'w, P: Policy> Machine<'w, P> {
         self.groups.missed(number);
         let group = self.groups.of(number);
         self.spaces.faults(slot, cause);
-        self.look_ahead(group)?;
         self.make_room(group)?;
         let shadow = match self.memory.place(slot) {
             Place::Absent(shadow) => shadow,
@@ -386,7 +378,7 @@ impl<'w, P: Policy> Machine<'w, P> {
             nr_promoted: stats.nr_promoted_pages,
             nr_protected: stats.nr_protected_pages.iter().flatten().sum(),
             nr_ageing_runs: stats.nr_ageing_runs,
-            nr_ptes_walked: walks.nr_entries_visited + self.counts.nr_ptes_walked,
+            nr_ptes_walked: walks.nr_entries_visited,
             nr_ptes_looked_around: walks.nr_look_around_entries,
             nr_bloom_hits: walks.nr_filter_hits,
             nr_bloom_skips: walks.nr_tables_filtered,

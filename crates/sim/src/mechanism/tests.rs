@@ -17,8 +17,7 @@ fn policies() -> Vec<KernelPolicy> {
     let models = KernelModel::ALL.iter();
     let multi_gen = models.map(|model| KernelPolicy::MultiGen(Config::of(*model)));
     let two_list = KernelPolicy::TwoList(Config::default());
-    let strata = KernelPolicy::Strata(Config::default());
-    multi_gen.chain([two_list, strata]).collect()
+    multi_gen.chain([two_list]).collect()
 }
 
 fn specs(texts: &[&str]) -> Vec<GroupSpec> {
@@ -91,9 +90,6 @@ fn a_program_that_frees_what_it_takes_needs_no_more_than_it_holds() {
         // With less, what is freed in swap or out of lists leaves nothing inconsistent behind.
         let outcome = run(Setup::with_memory(300));
         assert!(outcome.nr_misses > 4320, "{policy:?}");
-        if matches!(policy, KernelPolicy::Strata(..)) {
-            continue;
-        }
         let tiers = Some("25:75".parse().unwrap());
         let outcome = run(Setup {
             tiers: tiers.clone(),
@@ -396,12 +392,6 @@ proptest! {
                 let engine = TwoList::new(config.clone()).unwrap();
                 replay_checked(engine, Driver::Policy, &workload, &setup)
             }
-            KernelPolicy::Strata(config) => {
-                let engine = Strata::new(config.clone()).unwrap();
-                let mut machine = Machine::new(engine, Driver::Policy, &workload, &setup).unwrap();
-                machine.nr_reclaim_pages = 1;
-                replay_on(machine, &workload, &setup)
-            }
         };
         let (nr_misses, nr_pages) = replayed?;
         let outcome = policy.run(&workload, &setup, &NoProgress).unwrap();
@@ -418,15 +408,7 @@ fn replay_checked<P: Policy>(
     workload: &Workload,
     setup: &Setup,
 ) -> Result<(u64, u32), TestCaseError> {
-    let machine = Machine::new(policy, driver, workload, setup).unwrap();
-    replay_on(machine, workload, setup)
-}
-
-fn replay_on<P: Policy>(
-    mut machine: Machine<P>,
-    workload: &Workload,
-    setup: &Setup,
-) -> Result<(u64, u32), TestCaseError> {
+    let mut machine = Machine::new(policy, driver, workload, setup).unwrap();
     for (request, position) in workload.requests().iter().zip(0..) {
         let slot = machine.layout.slot(request.page());
         let was_in = machine.memory.folio(slot).is_some();

@@ -8,8 +8,8 @@
 use std::ops::Range;
 
 use strata_lru::{
-    AccessVia, Ageing, AgeingWalks, Cause, GroupId, NextSpace, NodeId, Policy, PolicyError, Scan,
-    SpaceId, Swappiness, TableBit, TableId, TableScan, Walk,
+    AccessVia, AgeingWalks, Cause, GroupId, NextSpace, NodeId, Policy, PolicyError, Scan, SpaceId,
+    Swappiness, TableBit, TableId, TableScan, Walk,
 };
 use strata_trace::Backing;
 
@@ -18,7 +18,6 @@ use super::{
     bits::Bits,
     layout::{Layout, NR_TABLE_ENTRIES},
     memory::Memory,
-    reclaim::Driver,
 };
 use crate::{simulate::SimError, workload::Workload};
 
@@ -133,7 +132,7 @@ impl<P: Policy> Machine<'_, P> {
     /// Walks the group's page tables and begins a generation.
     pub(super) fn walk(&mut self, group: GroupId, swappiness: Swappiness) -> Result<(), SimError> {
         let Some(walks) = self.policy.walks() else {
-            return self.walk_all(group, swappiness);
+            return Ok(());
         };
         self.spaces.tell(walks, &self.memory);
         let node = NodeId::default();
@@ -148,37 +147,6 @@ impl<P: Policy> Machine<'_, P> {
         if let Some(walks) = self.policy.walks() {
             walks.finish(walk, self.now);
         }
-        Ok(())
-    }
-
-    /// Walks ahead of need where the policy wants to. One that leaves budgets to the mechanism is asked by
-    /// `shrink`, when memory is full.
-    pub(super) fn look_ahead(&mut self, group: GroupId) -> Result<(), SimError> {
-        let swappiness = self.setup.swappiness;
-        let is_asked = self.driver == Driver::Policy;
-        if is_asked && self.policy.ageing(group, swappiness)? == Ageing::Due {
-            self.walk(group, swappiness)?;
-        }
-        Ok(())
-    }
-
-    /// Visits all tables of a group with an accessed bit, as the processor's own bits above them say. A
-    /// table belongs to whom its first page does.
-    pub(super) fn walk_all(
-        &mut self,
-        group: GroupId,
-        swappiness: Swappiness,
-    ) -> Result<(), SimError> {
-        for table in self.layout.tables() {
-            let Range { start, end } = self.layout.slots_of(table);
-            let first = self.workload.page(self.layout.page(start));
-            let is_own = self.groups.of(first.group) == group;
-            if is_own && !self.memory.accessed.is_clear(start, end) {
-                self.counts.nr_ptes_walked += u64::from(NR_TABLE_ENTRIES);
-                self.visit(table);
-            }
-        }
-        self.policy.finish_walk(group, swappiness, self.now)?;
         Ok(())
     }
 

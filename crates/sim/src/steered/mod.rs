@@ -171,6 +171,5 @@ pub(crate) fn run(
             let has_swap = config.has_swap;
             World::new(kernel, Driver::Policy, has_swap, workload, setup, steered)?.run(progress)
         }
-        KernelPolicy::Strata(..) => Err(SimError::NotSteerable { policy: "strata" }),
     }
 }

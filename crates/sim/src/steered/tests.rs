@@ -208,7 +208,7 @@ fn memory_that_can_not_go_raises_the_limit_before_a_kernel_would_kill() {
 
 #[test]
 fn who_plays_no_kernel_is_refused_and_so_is_a_budget_of_next_to_nothing() {
-    for policy in ["lru", "opt", "strata"] {
+    for policy in ["lru", "opt"] {
         let error = try_run(policy, ZIPF, Some(SteeredSetup::default())).unwrap_err();
         assert!(error.to_string().contains("plays no kernel"), "{error}");
     }

@@ -1,7 +1,7 @@
 //! The bytes of the JSON stay what they are, for everything whose trace is generated.
 //!
 //! A change of a policy or of a field changes the files under `tests/golden`; then
-//! `STRATA_BLESS=1 cargo test -p strata-sim --test golden` writes them anew, and their diff is part of
+//! `STRATA_BLESS=1 cargo test -p strata-sim --test all golden` writes them anew, and their diff is part of
 //! the change.
 
 use std::fs;
@@ -151,7 +151,6 @@ fn groups_give_the_bytes_they_always_gave() {
             "mglru:v2022+group_order=rounds-sparing",
             "mglru:v2022+group_order=rounds-sparing-both",
             "two-list",
-            "strata",
         ],
         &[setup],
     );

@@ -10,6 +10,5 @@ mod code;
 mod distance;
 mod fidelity;
 mod golden;
-mod own_policy;
 mod plan_cache;
 mod promotion_letter;

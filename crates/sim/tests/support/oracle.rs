@@ -21,8 +21,6 @@ pub(crate) struct Case {
     pub(crate) classic: Pair,
     /// Generations: the kernel's, then `mglru`.
     pub(crate) mglru: Pair,
-    /// Pages the policy of our own reads back, in the memory of the better of the two.
-    pub(crate) strata: u64,
 }
 
 /// A kernel's figure and ours.
@@ -46,12 +44,6 @@ impl Case {
         !self.setting.name.ends_with("/loop")
     }
 
-    /// What the policy of our own reads back over the kernel's better figure.
-    pub(crate) fn strata_over_better(&self) -> f64 {
-        let better = better(self.classic.kernel, self.mglru.kernel);
-        over(self.strata, better.read_backs)
-    }
-
     /// What generations cost over the classic lists: in the kernel, then ours.
     pub(crate) fn generations_over_classic(&self) -> (f64, f64) {
         let (classic, mglru) = (self.classic, self.mglru);
@@ -68,14 +60,6 @@ fn over(ours: u64, theirs: u64) -> f64 {
         1.0
     } else {
         ours as f64 / theirs as f64
-    }
-}
-
-fn better(classic: Figure, mglru: Figure) -> Figure {
-    if classic.read_backs <= mglru.read_backs {
-        classic
-    } else {
-        mglru
     }
 }
 
@@ -121,7 +105,6 @@ fn replay_case(figures: Figures) -> Result<Case, Failure> {
         rules: rules(&setting.kernel),
         ..Config::default()
     });
-    let strata = KernelPolicy::Strata(Config::default());
     Ok(Case {
         classic: Pair {
             kernel: classic,
@@ -131,7 +114,6 @@ fn replay_case(figures: Figures) -> Result<Case, Failure> {
             kernel: mglru,
             ours: read_backs(multi_gen, mglru)?,
         },
-        strata: read_backs(strata, better(classic, mglru))?,
         setting,
     })
 }
@@ -140,8 +122,8 @@ fn replay_case(figures: Figures) -> Result<Case, Failure> {
 /// stands how far its repeats lay apart.
 pub(crate) fn table(cases: &[Case]) -> String {
     let mut lines = vec![
-        "| kernel | case | classic | `two-list` | ratio | MGLRU | `mglru:v6.1` | ratio | MGLRU / classic | ours | `strata` / better |".to_owned(),
-        "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|".to_owned(),
+        "| kernel | case | classic | `two-list` | ratio | MGLRU | `mglru:v6.1` | ratio | MGLRU / classic | ours |".to_owned(),
+        "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|".to_owned(),
     ];
     for case in cases {
         let note = if case.is_graded() {
@@ -156,12 +138,11 @@ pub(crate) fn table(cases: &[Case]) -> String {
         };
         let (kernel, ours) = case.generations_over_classic();
         lines.push(format!(
-            "| {} | {}{note} | {} | {} | {kernel:.3} | {ours:.3} | {:.3} |",
+            "| {} | {}{note} | {} | {} | {kernel:.3} | {ours:.3} |",
             case.setting.kernel,
             case.setting.name,
             pair(case.classic),
             pair(case.mglru),
-            case.strata_over_better(),
         ));
     }
     lines.join("\n") + "\n"
@@ -170,8 +151,8 @@ pub(crate) fn table(cases: &[Case]) -> String {
 /// The figures measured by ourselves as the other table of `docs/validation/fidelity.md`.
 pub(crate) fn measured_table(cases: &[Case]) -> String {
     let mut lines = vec![
-        "| kernel | case | made for | memory | swappiness | classic | `two-list` | ratio | MGLRU | `mglru:v6.1` | ratio | MGLRU / classic | ours | `strata` / better |".to_owned(),
-        "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|".to_owned(),
+        "| kernel | case | made for | memory | swappiness | classic | `two-list` | ratio | MGLRU | `mglru:v6.1` | ratio | MGLRU / classic | ours |".to_owned(),
+        "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|".to_owned(),
     ];
     for case in cases {
         let Setting {
@@ -188,10 +169,9 @@ pub(crate) fn measured_table(cases: &[Case]) -> String {
         };
         let (of_kernel, of_ours) = case.generations_over_classic();
         lines.push(format!(
-            "| {kernel} | {name} | {sequence_pages} | {memory_pages} | {swappiness} | {} | {} | {of_kernel:.3} | {of_ours:.3} | {:.3} |",
+            "| {kernel} | {name} | {sequence_pages} | {memory_pages} | {swappiness} | {} | {} | {of_kernel:.3} | {of_ours:.3} |",
             pair(case.classic),
             pair(case.mglru),
-            case.strata_over_better(),
         ));
     }
     lines.join("\n") + "\n"

@@ -46,7 +46,6 @@ fn misses_by_space(policy: KernelPolicy, accesses: &[Access], memory_pages: u32)
             let machine = Machine::driven(policy, Driver::Policy, &workload, &setup);
             count_misses(machine.unwrap(), &workload)
         }
-        _ => panic!("a policy that plays a kernel"),
     }
 }
 

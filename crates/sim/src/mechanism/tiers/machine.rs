@@ -73,8 +73,6 @@ pub(super) struct TierMachine<'w> {
     nr_misses: u64,
     nr_anon_misses: u64,
     pub(super) nr_written: u64,
-    /// Entries that walks without filters visited.
-    pub(super) nr_ptes_walked: u64,
     nr_hits: Vec<u64>,
     samples: Vec<Sample>,
 }
@@ -115,7 +113,6 @@ impl<'w> TierMachine<'w> {
             nr_misses: 0,
             nr_anon_misses: 0,
             nr_written: 0,
-            nr_ptes_walked: 0,
             nr_hits: vec![0; nr_pages.len()],
             samples: Vec::new(),
         })
@@ -243,7 +240,6 @@ impl<'w> TierMachine<'w> {
         self.groups.missed(number);
         let group = self.groups.of(number);
         self.spaces.faults(slot, cause);
-        self.look_ahead(group)?;
         self.make_room_below_limits(group)?;
         let is_new = self.memory.place(slot) == Place::Absent(None);
         let to = match self.slowest_with_room() {
@@ -370,7 +366,7 @@ impl<'w> TierMachine<'w> {
             nr_demoted: tiering.pgdemote_kswapd + tiering.pgdemote_direct,
             nr_protected: stats.nr_protected_pages.iter().flatten().sum(),
             nr_ageing_runs: stats.nr_ageing_runs,
-            nr_ptes_walked: walks.nr_entries_visited + self.nr_ptes_walked,
+            nr_ptes_walked: walks.nr_entries_visited,
             nr_ptes_looked_around: walks.nr_look_around_entries,
             nr_bloom_hits: walks.nr_filter_hits,
             nr_bloom_skips: walks.nr_tables_filtered,

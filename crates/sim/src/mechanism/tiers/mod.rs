@@ -35,7 +35,7 @@ mod tests;
 
 use setup::Start;
 pub use setup::{BadTiers, TierSetup};
-use strata_lru::{MultiGen, Policy, Strata, TieringConfig, TwoList, tiered};
+use strata_lru::{MultiGen, Policy, TieringConfig, TwoList, tiered};
 
 use self::machine::TierMachine;
 use super::KernelPolicy;
@@ -74,6 +74,5 @@ fn tiered_policy(
     Ok(match policy {
         KernelPolicy::MultiGen(of) => tiered(MultiGen::new(of.clone())?, config)?,
         KernelPolicy::TwoList(of) => tiered(TwoList::new(of.clone())?, config)?,
-        KernelPolicy::Strata(of) => tiered(Strata::new(of.clone())?, config)?,
     })
 }

@@ -34,11 +34,10 @@ fn policies() -> [KernelPolicy; NR_POLICIES] {
     [
         KernelPolicy::MultiGen(Config::default()),
         KernelPolicy::TwoList(Config::default()),
-        KernelPolicy::Strata(Config::default()),
     ]
 }
 
-const NR_POLICIES: usize = 3;
+const NR_POLICIES: usize = 2;
 
 fn policy(tiers: &TierSetup, nr_pages: &[u32], which: usize) -> Box<dyn Policy> {
     tiered_policy(&policies()[which], tiers.config(nr_pages).unwrap()).unwrap()
@@ -103,9 +102,7 @@ fn a_mapped_set_that_is_hot_again_comes_up_by_hint_faults() {
 
 #[test]
 fn page_cache_that_is_hot_again_comes_up_by_its_strategy_alone() {
-    // The policy of our own takes what came first for proven while memory fills: it never goes down.
-    let goes_down = |policy: &KernelPolicy| !matches!(policy, KernelPolicy::Strata(..));
-    for policy in policies().into_iter().filter(goes_down) {
+    for policy in policies() {
         let workload = cooled_then_hot(Via::FileDescriptor);
         let hits = |strategy: &str| {
             let tiers = format!("25:75+page-cache={strategy}");
@@ -294,25 +291,6 @@ fn each_tier_keeps_its_share_free_of_what_the_background_is_to() {
             );
         }
     }
-}
-
-#[test]
-fn a_hot_set_beside_a_loop_is_on_the_fast_node_under_the_policy_of_our_own() {
-    // A loop over what fits no node, beside a hot set that comes up again and again.
-    let accesses = (0..60_000u64).map(|at| match at % 3 {
-        0 => access(at / 3 % 40, Via::PageTable),
-        _ => access(100 + at % 700, Via::PageTable),
-    });
-    let workload = workload(accesses);
-    let hits = |policy: KernelPolicy| {
-        let (outcome, tiers) = replay(&policy, &workload, &setup(1000, "25:75+scan=1"));
-        assert_eq!(outcome.nr_misses, 740, "all of it fits");
-        assert!(tiers.stats.pgpromote_success > 0 && tiers.stats.pgdemote_kswapd > 0);
-        tiers.nr_hits[0]
-    };
-    let all = hits(KernelPolicy::Strata(Config::default()));
-    // At least the hot set is up.
-    assert!(all > 19_000, "{all}");
 }
 
 #[test]

@@ -6,8 +6,8 @@
 use std::ops::Range;
 
 use strata_lru::{
-    AccessVia, Ageing, GroupId, LookAround, LookAroundBy, NextSpace, NodeId, Scan, Swappiness,
-    TableBit, TableId, TableScan, Walk,
+    AccessVia, GroupId, LookAround, LookAroundBy, NextSpace, NodeId, Scan, Swappiness, TableBit,
+    TableId, TableScan, Walk,
 };
 
 use super::{
@@ -24,9 +24,6 @@ impl TierMachine<'_> {
         node: Option<NodeId>,
         swappiness: Swappiness,
     ) -> Result<(), SimError> {
-        if self.policy.walks().is_none() {
-            return self.walk_all(group, swappiness);
-        }
         let nodes = match node {
             Some(NodeId(node)) => usize::from(node)..usize::from(node) + 1,
             None => 0..self.nodes.len(),
@@ -34,34 +31,6 @@ impl TierMachine<'_> {
         nodes
             .into_iter()
             .try_for_each(|node| self.walk_node(group, node, swappiness))
-    }
-
-    /// Visits all tables of a group with an accessed bit, of pages on all nodes. A table belongs to whom its
-    /// first page does.
-    fn walk_all(&mut self, group: GroupId, swappiness: Swappiness) -> Result<(), SimError> {
-        for table in self.layout.tables() {
-            let Range { start, end } = self.layout.slots_of(table);
-            let first = self.workload.page(self.layout.page(start));
-            let is_own = self.groups.of(first.group) == group;
-            if is_own && !self.memory.accessed.is_clear(start, end) {
-                self.nr_ptes_walked += u64::from(NR_TABLE_ENTRIES);
-                for node in 0..self.nodes.len() {
-                    self.visit(table, node);
-                }
-            }
-        }
-        Ok(self.policy.finish_walk(group, swappiness, self.now)?)
-    }
-
-    /// Walks ahead of need where the policy reads accessed bits before it is short of anything. With
-    /// generations of the kernel's, walks are a part of reclaim.
-    pub(super) fn look_ahead(&mut self, group: GroupId) -> Result<(), SimError> {
-        let swappiness = self.setup.swappiness;
-        let is_ahead = self.policy.walks().is_none();
-        if is_ahead && self.policy.ageing(group, swappiness)? == Ageing::Due {
-            self.walk_all(group, swappiness)?;
-        }
-        Ok(())
     }
 
     fn walk_node(

@@ -94,8 +94,9 @@ fn what_a_group_above_its_memory_uses_stays_and_that_is_told_once() {
     let touch = start(&group);
     let live = guard(&group, 24, directory.path());
     let name = name_of(&group);
-    live.wait_for_stderr("memory = 24 MiB in its rule");
-    let told = live.json();
+    let told = wait_for(&live, "the group to be told of", |_| {
+        live.stderr().contains("memory = 24 MiB in its rule")
+    });
     let later = wait_for(&live, "ten more walks and the reason", |status| {
         let is_told = of(status, &name)["why_not_more"] == "in_use";
         is_told && bytes(status, "nr_walks") > bytes(&told, "nr_walks") + 10

@@ -127,7 +127,7 @@ fn a_program_started_anew_in_a_parked_group_is_not_parked_and_is_later_like_any(
 fn the_swap_of_park_goes_when_a_guard_wakes_the_last_one_or_finds_that_it_has_ended() {
     needs!("cap_bpf", "zram", "process_madvise");
     let _guard = Guard::new();
-    let live = Live::start(&guard(&["--promise", "100%/min"]));
+    let mut live = Live::start(&guard(&["--promise", "100%/min"]));
     live.json();
     let swap = run_dir().join("park");
     for works in [true, false] {
@@ -147,5 +147,8 @@ fn the_swap_of_park_goes_when_a_guard_wakes_the_last_one_or_finds_that_it_has_en
         }
     }
     assert!(!run_dir().join("parked").exists());
-    end(live);
+    live.signal(Signal::INT);
+    assert_eq!(live.end().code(), Some(0), "{}", live.stderr());
+    let warnings = live.stderr().matches("warning").count();
+    assert_eq!(warnings, 1, "nobody goes by its rule: {}", live.stderr());
 }

@@ -3,7 +3,7 @@
 use crate::guard::{ACTING, Idler, MIB, bytes, guard, of, wait_for};
 use crate::support;
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -12,7 +12,7 @@ use rustix::process::Signal;
 use support::leaks::Guard;
 use support::live::{Live, TestGroup, wait_until};
 use support::programs::program;
-use support::room::Room;
+use support::residency::in_group;
 use support::strata::Strata;
 use tempfile::TempDir;
 
@@ -23,7 +23,6 @@ struct Stalled {
     stdout: BufReader<ChildStdout>,
     _group: TestGroup,
     at: PathBuf,
-    room: Room,
     _directory: TempDir,
 }
 
@@ -31,12 +30,24 @@ impl Stalled {
     /// An error: why that can't be had here.
     fn start(name: &str) -> Result<Stalled, String> {
         let directory = tempfile::tempdir().expect("a directory");
-        let mut room = Room::open().ok_or("no mount namespace can be made")?;
-        let at = directory.path().join("mounted");
-        room.mount_new("ext4", &[], &directory.path().join("image"), 64 << 20, &at)?;
+        let (image, at) = (directory.path().join("image"), directory.path().join("at"));
+        fs::create_dir(&at).expect("a directory");
+        let made = File::create_new(&image).and_then(|file| file.set_len(64 << 20));
+        made.expect("a file");
+        if !is_done(Command::new("mkfs.ext4").arg("-q").arg(&image)) {
+            return Err("no ext4 can be made: mkfs.ext4".to_owned());
+        }
+        let mut mount = Command::new("mount");
+        if !is_done(
+            mount
+                .args(["-t", "ext4", "-o", "loop"])
+                .arg(&image)
+                .arg(&at),
+        ) {
+            return Err("no image with ext4 can be mounted".to_owned());
+        }
         let group = TestGroup::new(&format!("guard-{name}"));
-        let mut child = room
-            .in_group(&group, program("stall"))
+        let mut child = in_group(&group, program("stall"))
             .arg("--file")
             .arg(at.join("file"))
             .stdin(Stdio::piped())
@@ -51,7 +62,6 @@ impl Stalled {
             stdout,
             _group: group,
             at,
-            room,
             _directory: directory,
         };
         stalled.line();
@@ -67,12 +77,7 @@ impl Stalled {
     }
 
     fn freeze(&self, how: &str) -> bool {
-        let mut fsfreeze: Command = self.room.command("fsfreeze");
-        fsfreeze
-            .arg(how)
-            .arg(&self.at)
-            .status()
-            .is_ok_and(|status| status.success())
+        is_done(Command::new("fsfreeze").arg(how).arg(&self.at))
     }
 
     fn line(&mut self) -> String {
@@ -118,7 +123,13 @@ impl Drop for Stalled {
         self.freeze("-u");
         let _ = self.child.kill();
         let _ = self.child.wait();
+        is_done(Command::new("umount").arg(&self.at));
     }
+}
+
+fn is_done(command: &mut Command) -> bool {
+    let status = command.stderr(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
 }
 
 #[test]

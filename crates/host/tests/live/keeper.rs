@@ -219,6 +219,22 @@ fn a_killed_owner_leaves_no_limit_at_once_and_nothing_when_the_program_ends() {
 }
 
 #[test]
+fn a_keeper_whose_directory_somebody_removed_ends_when_all_is_undone() {
+    need_root_and_cgroup!();
+    let run = RunDir::new();
+    let mut owner = Owner::start(run.path(), "existing");
+    let hog = Hog::filled(Some(&owner.group), 4);
+    owner.die();
+    wait_until("the limit is gone", || !owner.has_limit());
+    fs::remove_dir_all(run.path().join(&owner.id)).expect("removed");
+    assert!(hog.end().success());
+    wait_until("the keeper is gone", || {
+        !is_there(owner.keeper) || !is_alive(owner.keeper)
+    });
+    assert!(!owner.group.exists());
+}
+
+#[test]
 fn an_orderly_end_does_not_wait_for_ever_for_a_keeper_that_hears_nothing() {
     need_root_and_cgroup!();
     let run = RunDir::new();

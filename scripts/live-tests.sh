@@ -110,7 +110,8 @@ export LIVE_RUN_DIR LIVE_LIMIT_S LIVE_FIRST_GID
 lane beside "$LIVE_LANES"
 lane alone 1
 rmdir "$LIVE_RUN_DIR" 2>/dev/null || say "not undone: $LIVE_RUN_DIR"
-for _ in {1..150}; do
+# A keeper looks each half minute whether swap can go.
+for _ in {1..600}; do
     left=$(traces | sort | comm -13 "$work/traces_before" -)
     [ -n "$left" ] || break
     sleep 0.1

@@ -26,11 +26,6 @@ use strata_linux::process::{
 };
 use strata_lru::NodeId;
 
-/// How often a process is looked at whether it is stalled still, before it is left out. Most waits are over by then.
-const NR_STALLED_LOOKS: u32 = 4;
-/// Before the second look; each next one comes after twice the time.
-const STALLED_PAUSE: Duration = Duration::from_millis(2);
-
 /// What is to be walked, and how.
 #[derive(Debug)]
 pub(super) struct Look {
@@ -138,7 +133,6 @@ impl Looker {
         let Asked {
             process, is_rested, ..
         } = *asked;
-        wait_until_settled(process)?;
         let flags = self.source.vm_flags(process)?;
         listener.note_progress();
         let raw = process
@@ -290,24 +284,6 @@ struct Asked<'a> {
     known: Option<NrEntries>,
     is_rested: bool,
     wants_mappers: bool,
-}
-
-/// Waits for a short while until no thread stalls the address space.
-///
-/// # Errors
-/// One does still.
-fn wait_until_settled(process: &Process) -> Result<(), AccessError> {
-    let mut pause = STALLED_PAUSE;
-    for _ in 1..NR_STALLED_LOOKS {
-        if process.ensure_settled().is_ok() {
-            return Ok(());
-        }
-        std::thread::sleep(pause);
-        pause *= 2;
-    }
-    process
-        .ensure_settled()
-        .map_err(|stalled| AccessError::Stalled(stalled.to_string()))
 }
 
 /// Reads the tables of pieces again, right after they were cleared: what is accessed still can't be cleared, or is in use.

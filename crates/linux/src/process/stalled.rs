@@ -15,6 +15,8 @@
 use std::fmt;
 use std::fs;
 use std::io;
+use std::thread;
+use std::time::Duration;
 
 use super::{Process, Stat};
 
@@ -24,6 +26,11 @@ const LOCKING: [&str; 9] = [
 ];
 /// Faults that have let go of the locks before they wait.
 const UNLOCKED: [&str; 3] = ["filemap_fault", "folio_lock_or_retry", "handle_userfault"];
+
+/// How often a process is looked at before it counts as stalled.
+const NR_LOOKS: u32 = 5;
+/// Before the second look; each next one comes after twice the time.
+const PAUSE: Duration = Duration::from_millis(2);
 
 /// The thread that waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,11 +66,20 @@ impl From<Stalled> for io::Error {
 }
 
 impl Process {
-    /// Whether the process may be asked for its memory.
+    /// Whether the process may be asked for its memory. Waits for a short while until no thread stalls the address space: most
+    /// such waits are over within milliseconds.
     ///
     /// # Errors
-    /// A thread of it stalls the address space now.
+    /// A thread of it does still.
     pub fn ensure_settled(&self) -> Result<(), Stalled> {
+        let mut pause = PAUSE;
+        for _ in 1..NR_LOOKS {
+            if self.stalled().is_none() {
+                return Ok(());
+            }
+            thread::sleep(pause);
+            pause *= 2;
+        }
         self.stalled().map_or(Ok(()), Err)
     }
 

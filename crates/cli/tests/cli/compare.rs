@@ -30,10 +30,7 @@ fn a_comparison_that_makes_no_sense_is_refused_before_anything_is_run() {
             &["--policy", "none", "--", "echo"],
             "what the arm kernel is",
         ),
-        (
-            &["--policy", "fifo", "--", "echo"],
-            "none, mglru, two-list, strata",
-        ),
+        (&["--policy", "fifo", "--", "echo"], "none, mglru, two-list"),
         (&["--swap", "disk:1G", "--", "echo"], "kind is unknown"),
         (&["--throughput", "ops", "--", "echo"], "it has 0 groups"),
         (

@@ -161,7 +161,6 @@ mod tests {
             PolicyChoice::DEFAULT,
             "mglru:v6.1+nr_gens=8",
             "two-list",
-            "strata",
             "none",
         ] {
             let choice: PolicyChoice = text.parse().unwrap();

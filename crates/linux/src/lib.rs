@@ -4,8 +4,7 @@
 //! **Owns** processes and their mappings ([`process`]), which pages were accessed and what lies in physical memory ([`access`]),
 //! limits and the kernel's reclaim ([`cgroup`]), swap devices ([`swap`]), reaching and dropping page cache ([`page_cache`]), the
 //! threads that move pages ([`actuator`]), how long a call may hold a program's lock ([`hold_up`]), when a thread of ours waits for one
-//! in vain ([`standstill`]), and the words in which a
-//! change is noted before it is made ([`undo`], [`claim`], [`run_dir`]).
+//! in vain ([`standstill`]), and the words in which a change is noted before it is made ([`undo`], [`claim`], [`run_dir`]).
 //! **Does not own** any decision (`strata-lru`, `strata-control`), what the product does with a mechanism, nor keeping and
 //! carrying out the notes (`strata-host`).
 //!

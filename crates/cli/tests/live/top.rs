@@ -78,10 +78,8 @@ fn the_last_look_clears_nothing_that_nobody_looks_at() {
     busy.kill().and_then(|()| busy.wait()).expect("it ends");
     let seen = seen.expect_success().json();
     // It was walked twice.
-    assert!(
-        number(&seen["targets"][0]["ages"]["watched_ms"]) > 0,
-        "{seen}"
-    );
+    let watched_ms = number(&seen["targets"][0]["ages"]["watched_ms"]);
+    assert!(watched_ms > 0, "{seen}");
     assert_eq!(seen["hold_up"]["clear_refs"]["nr_calls"], 1, "{seen}");
 }
 

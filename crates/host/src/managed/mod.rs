@@ -168,7 +168,7 @@ pub struct Managed {
     groups: BTreeMap<GroupId, Group>,
     /// How many groups go by each rule, as of the last walk.
     fits: Vec<Fit>,
-    /// Whether it was told which rules nobody goes by.
+    /// People were told which rules nobody goes by.
     are_fits_told: bool,
     told_of_rules: Vec<News>,
     next_walk: Duration,

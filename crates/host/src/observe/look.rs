@@ -35,7 +35,7 @@ pub(super) struct Look {
     pub(super) known: Option<NrEntries>,
     /// Whether its bits may be cleared.
     pub(super) is_rested: bool,
-    /// Whether it is told which pages several processes map.
+    /// The listener is told which pages several processes map.
     pub(super) wants_mappers: bool,
     pub(super) unclear: Unclear,
 }

@@ -187,7 +187,7 @@ impl<Ask, Looked> Drop for Walker<Ask, Looked> {
 pub(super) struct Lost(Weak<Shared>);
 
 impl Lost {
-    /// Whether it has not ended yet.
+    /// Whether the thread has not ended yet.
     pub(super) fn stands_still(&self) -> bool {
         self.0.strong_count() > 0
     }

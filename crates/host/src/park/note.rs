@@ -172,7 +172,7 @@ impl Note {
         }
     }
 
-    /// Whether it says anything: of a process that runs, or of a group that stands still.
+    /// Whether the note still says anything: of a process that runs, or of a group that stands still.
     fn is_left(&self) -> bool {
         let runs = self.processes.iter().any(|noted| noted.mark.is_running());
         runs || self.halted.is_standing()

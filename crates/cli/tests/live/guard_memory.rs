@@ -70,8 +70,7 @@ fn a_group_above_its_memory_gives_idle_page_cache_and_keeps_what_its_program_use
     let live = guard(&reader.group, memory_mib, directory.path());
     let name = name_of(&reader.group);
     let last = wait_for(&live, "the group to be within its memory", |status| {
-        // Page cache goes folio by folio, and what is beyond by less than one may stay.
-        let is_within = reader.group.usage_bytes() <= (memory_mib + 2) * MIB;
+        let is_within = reader.group.usage_bytes() <= memory_mib * MIB;
         is_within && bytes(of(status, &name), "dropped_cache_bytes") > ONCE_MIB / 4 * MIB
     });
     let group = of(&last, &name);

@@ -24,8 +24,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 use self::file::{
-    File, IS_BUSY, IS_DROPPED, IS_PLAYED, IS_PROTECTED, IS_RECLAIMED, Page, READS_MASK, TIER_MASK,
-    age_ms, ms_in_steps, steps,
+    File, IS_BUSY, IS_DROPPED, IS_JOINED, IS_PLAYED, IS_PROTECTED, IS_RECLAIMED, Page, READS_MASK,
+    TIER_MASK, age_ms, ms_in_steps, steps,
 };
 use super::tiers::{TierCounts, Tiers};
 use super::{FILE_PAGES_MAX, FOLIO_PAGES_MAX, FileId, FileKey, NR_TIERS, PageFound, Tried};
@@ -164,6 +164,7 @@ impl IdleTable {
                 seen: self.census,
                 state: nr_reads
                     | if found.is_busy { IS_BUSY } else { 0 }
+                    | if index > found.index { IS_JOINED } else { 0 }
                     | if was_read {
                         0
                     } else {
@@ -353,7 +354,7 @@ impl IdleTable {
         self.files.get(&number).map(|file| &file.id)
     }
 
-    /// Idle pages of a file, those read longest ago first, as ranges in order: at most so many bytes.
+    /// Idle pages of a file, those read longest ago first, as ranges in order: at most so many bytes, and what else the last folio has.
     pub fn choose(&self, number: FileNo, reads: Reads, bytes: u64) -> Vec<Range<u64>> {
         let Some(file) = self.files.get(&number).filter(|of| of.seen == self.census) else {
             return Vec::new();
@@ -364,16 +365,20 @@ impl IdleTable {
             page.seen == self.census && !page.is_played() && idle == Some(reads)
         };
         let idle = file.pages().filter(|(_, page)| is_wanted(*page));
-        let mut idle: Vec<(u32, u64, usize)> = idle
-            .map(|(index, page)| (page.at, index, page.tier()))
-            .collect();
-        idle.sort_unstable();
-        idle.truncate((bytes / PAGE_BYTES) as usize);
-        idle.sort_unstable_by_key(|(_, index, _)| *index);
+        let mut idle: Vec<(u64, Page)> = idle.collect();
+        idle.sort_unstable_by_key(|(index, page)| (page.at, *index));
+        let nr_wanted = ((bytes / PAGE_BYTES) as usize).min(idle.len());
+        let goes_on = |both: &&[(u64, Page)]| both[1].1.is(IS_JOINED) && both[0].0 + 1 == both[1].0;
+        let nr_joined = match nr_wanted {
+            0 => 0,
+            _ => idle[nr_wanted - 1..].windows(2).take_while(goes_on).count(),
+        };
+        idle.truncate(nr_wanted + nr_joined);
+        idle.sort_unstable_by_key(|(index, _)| *index);
         let mut ranges: Vec<Range<u64>> = Vec::new();
         let mut tier_before = None;
-        for (_, index, tier) in idle {
-            add_page(&mut ranges, index, tier, &mut tier_before);
+        for (index, page) in idle {
+            add_page(&mut ranges, index, page.tier(), &mut tier_before);
         }
         ranges
     }

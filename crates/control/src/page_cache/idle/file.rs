@@ -22,6 +22,8 @@ pub(super) const READS_MASK: u8 = 7;
 pub(super) const IS_BUSY: u8 = 8;
 /// The page counts as protected, and was not read since.
 pub(super) const IS_PROTECTED: u8 = 16;
+/// The page is of the same folio as the one before it.
+pub(super) const IS_JOINED: u8 = 32;
 /// Of a page that left memory: the tier that it had.
 pub(super) const TIER_MASK: u8 = 3;
 /// The page was dropped, and was not read since.
@@ -38,7 +40,7 @@ pub(super) struct Page {
     pub(super) at: u32,
     /// The census that last saw it; 0: the last one did not.
     pub(super) seen: u16,
-    /// What it is in memory: `READS_MASK`, `IS_BUSY`, `IS_PROTECTED`.
+    /// What it is in memory: `READS_MASK`, `IS_BUSY`, `IS_PROTECTED`, `IS_JOINED`.
     pub(super) state: u8,
     /// How it left memory before: `TIER_MASK`, and `IS_DROPPED`, `IS_RECLAIMED` or `IS_PLAYED`; 0: it did not, or has come back.
     pub(super) left: u8,

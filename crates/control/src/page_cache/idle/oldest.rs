@@ -17,7 +17,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::file::{File, IS_BUSY, IS_DROPPED, Page, age_ms};
+use super::file::{File, IS_BUSY, IS_DROPPED, IS_JOINED, Page, age_ms};
 use super::{IdleTable, add_page};
 use crate::page_cache::{CacheAge, CacheAges, FileKey, PageFound};
 use crate::sample::FileNo;
@@ -50,8 +50,8 @@ impl IdleTable {
         ages
     }
 
-    /// So many pages at most that were not read for so long, by file as ranges in order; of all files together those read longest
-    /// ago.
+    /// So many pages at most that were not read for so long, and what else the last folio has: the kernel drops none of which a part
+    /// is asked for. By file as ranges in order; of all files together those read longest ago.
     pub fn choose_older(&self, idle_ms: u64, nr_pages: u64) -> Vec<(FileNo, Vec<Range<u64>>)> {
         let is_older =
             |page: Page| self.is_known_clean(page) && told(age_ms(self.now, page)) >= idle_ms;
@@ -80,13 +80,16 @@ impl IdleTable {
             let mut ranges: Vec<Range<u64>> = Vec::new();
             let mut tier_before = None;
             for (index, page) in file.pages().filter(|(_, page)| is_older(*page)) {
+                let goes_on = || ranges.last().is_some_and(|range| range.end == index);
                 let goes = match page.at.cmp(&last) {
                     std::cmp::Ordering::Less => true,
-                    std::cmp::Ordering::Equal => nr_left_of_last > 0,
+                    std::cmp::Ordering::Equal => {
+                        nr_left_of_last > 0 || page.is(IS_JOINED) && goes_on()
+                    }
                     std::cmp::Ordering::Greater => false,
                 };
                 if goes {
-                    nr_left_of_last -= usize::from(page.at == last);
+                    nr_left_of_last = nr_left_of_last.saturating_sub(usize::from(page.at == last));
                     add_page(&mut ranges, index, page.tier(), &mut tier_before);
                 }
             }
@@ -159,6 +162,7 @@ mod tests {
     use super::super::tests::{Census, page};
     use super::*;
     use crate::page_cache::Tried;
+    use crate::sample::{PAGE_BYTES, Reads};
     use strata_lru::TimeMs;
 
     /// Two files; of the first four pages were read at the first census, of the second four at the second.
@@ -193,6 +197,31 @@ mod tests {
         assert_eq!(census.table.choose_older(100, 0), []);
         let all = census.table.choose_older(0, 100);
         assert_eq!(all, [(FileNo(0), one(0..4)), (FileNo(1), one(0..4))]);
+    }
+
+    #[test]
+    fn a_folio_goes_whole_or_not_at_all() {
+        let mut census = Census::new();
+        census.file(7, 70);
+        let folios = [0, 4, 8].map(|index| PageFound {
+            nr_pages: 4,
+            ..page(7, index, 1)
+        });
+        for _ in 0..2 {
+            census.take_folios(&folios);
+        }
+        let chosen = |nr_pages| census.table.choose_older(100, nr_pages);
+        assert_eq!(chosen(1), [(FileNo(0), one(0..4))]);
+        assert_eq!(chosen(6), [(FileNo(0), one(0..8))]);
+        let of_file = |nr_pages| {
+            census
+                .table
+                .choose(FileNo(0), Reads::Once, nr_pages * PAGE_BYTES)
+        };
+        assert_eq!(
+            (of_file(0), of_file(1), of_file(6)),
+            (vec![], one(0..4), one(0..8))
+        );
     }
 
     #[test]

@@ -33,12 +33,16 @@ impl Census {
 
     /// Pages by file, index and reads.
     pub(super) fn take(&mut self, pages: &[(u64, u64, u32)]) -> CacheSample {
+        let pages = pages.iter();
+        let pages: Vec<_> = pages.map(|of| page(of.0, of.1, of.2)).collect();
+        self.take_folios(&pages)
+    }
+
+    pub(super) fn take_folios(&mut self, folios: &[PageFound]) -> CacheSample {
         self.ms += 100;
         self.table
             .begin(TimeMs(self.ms), self.files.values().copied());
-        for &(key, index, nr_reads) in pages {
-            self.table.see(page(key, index, nr_reads));
-        }
+        folios.iter().for_each(|folio| self.table.see(*folio));
         self.table.end(5)
     }
 

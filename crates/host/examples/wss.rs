@@ -24,6 +24,7 @@ use std::collections::HashMap;
 use std::error::Error;
 use std::fs;
 use std::io::{self, Write};
+use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -172,7 +173,7 @@ struct Everybody<'a> {
 }
 
 impl Visitor for Everybody<'_> {
-    fn appeared(&mut self, space: SpaceId, process: &Process) {
+    fn appeared(&mut self, space: SpaceId, process: &Arc<Process>) {
         self.pages.appeared(space, process);
     }
 
@@ -180,7 +181,7 @@ impl Visitor for Everybody<'_> {
         self.pages.ended(space);
     }
 
-    fn begin(&mut self, space: SpaceId, process: &Process, mappings: &[Mapping]) {
+    fn begin(&mut self, space: SpaceId, process: &Process, mappings: &Arc<Vec<Mapping>>) {
         self.pages.begin(space, process, mappings);
     }
 

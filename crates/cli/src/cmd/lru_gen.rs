@@ -13,7 +13,6 @@ use serde_json::json;
 use strata_host::remote::{Connection, Form, Request, Running};
 use strata_host::run::{NodeGenerations, RunError, Watcher};
 use strata_linux::access::{AccessChoice, AccessError, SourceInfo};
-use strata_linux::cgroup::GroupReader;
 use strata_lru::GroupView;
 
 use crate::cli::{AccessArg, Format, interval_arg, parse_pid};
@@ -131,14 +130,10 @@ impl LruGenArgs {
                 return Ok(Source::Run(Running::find(self.id.as_deref())?.connect()?));
             }
             (Some(pid), _) => Watcher::open(pid, choice)?,
-            (_, Some(path)) => Watcher::open_group(group_at(path)?, choice)?,
+            (_, Some(path)) => Watcher::open_group(path, choice)?,
         };
         Ok(Source::Walks(Box::new(watcher)))
     }
-}
-
-fn group_at(path: &std::path::Path) -> anyhow::Result<GroupReader> {
-    Ok(GroupReader::open(path).map_err(|error| UsageError(error.to_string()))?)
 }
 
 impl Source {

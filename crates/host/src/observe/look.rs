@@ -37,6 +37,8 @@ pub(super) struct Look {
     pub(super) is_rested: bool,
     /// The listener is told which pages several processes map.
     pub(super) wants_mappers: bool,
+    /// What follows for the pages that are found accessed.
+    pub(super) intent: ClearIntent,
     pub(super) unclear: Unclear,
 }
 
@@ -118,6 +120,7 @@ impl Looker {
             known: look.known,
             is_rested: look.is_rested,
             wants_mappers: look.wants_mappers,
+            intent: look.intent,
         };
         looked.outcome = self.walk(&asked, listener, &mut looked);
         looked.cpu_ns = thread_cpu_ns().saturating_sub(cpu_before_ns);
@@ -151,7 +154,8 @@ impl Looker {
         };
         let ways = self.clearer.ways(process, expected);
         let is_at_once = ways.is_at_once();
-        let is_restoring = is_rested && ways.has_to_restore();
+        let is_watched = asked.intent == ClearIntent::Watch;
+        let is_restoring = is_rested && is_watched && ways.has_to_restore();
         if is_rested {
             looked.unclear.begin_walk();
         }
@@ -209,7 +213,7 @@ impl Looker {
         outcome?;
         looked.unclear.end_walk();
         if is_rested {
-            self.clear(process, &found, is_at_once, &mut looked.cleared)?;
+            self.clear(asked, &found, is_at_once, &mut looked.cleared)?;
         }
         looked.nr_left_pieces += looked.cleared.nr_left_pieces;
         let started = Instant::now();
@@ -221,18 +225,18 @@ impl Looker {
     /// Clears what was not cleared with its chunk.
     fn clear(
         &mut self,
-        process: &Process,
+        asked: &Asked<'_>,
         found: &Found,
         is_at_once: bool,
         cleared: &mut Cleared,
     ) -> Result<(), AccessError> {
+        let (process, intent) = (asked.process, asked.intent);
         let nr_entries = found.nr_entries;
         if is_at_once {
             // It has grown since, and nothing was noted to be restored: cleared next time.
-            if self.clearer.has_to_restore(nr_entries) {
+            if intent == ClearIntent::Watch && self.clearer.has_to_restore(nr_entries) {
                 return Ok(());
             }
-            let intent = ClearIntent::Watch;
             let took = self
                 .clearer
                 .clear_all(process, &found.young, nr_entries, intent)?;
@@ -284,6 +288,7 @@ struct Asked<'a> {
     known: Option<NrEntries>,
     is_rested: bool,
     wants_mappers: bool,
+    intent: ClearIntent,
 }
 
 /// Reads the tables of pieces again, right after they were cleared: what is accessed still can't be cleared, or is in use.

@@ -28,6 +28,7 @@ pub mod cache;
 pub mod files;
 pub mod guest;
 pub mod ledger;
+pub(crate) mod left_out;
 mod look;
 pub mod overview;
 mod pieces;
@@ -52,10 +53,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use strata_linux::access::{
-    self, AccessChoice, AccessError, AccessSource, NrEntries, SourceInfo, WalkCost,
+    self, AccessChoice, AccessError, AccessSource, ClearIntent, NrEntries, SourceInfo, WalkCost,
 };
 use strata_linux::hold_up;
-use strata_linux::process::{Mapping, MemoryDevices, Process, ProcessError};
+use strata_linux::process::{Mapping, MemoryDevices, Process, ProcessError, ProcessTree};
 use strata_lru::NodeId;
 use subject::Members;
 pub(crate) use subject::own_pid;
@@ -177,7 +178,7 @@ pub struct Observer {
     members: Members,
     spaces: BTreeMap<i32, Watched>,
     numbers: SpaceNumbers,
-    access: AccessChoice,
+    source: OpenSource,
     info: SourceInfo,
     tells_nodes: bool,
     node_ranges: Vec<(u64, u64, NodeId)>,
@@ -190,6 +191,38 @@ pub struct Observer {
     opened: Instant,
     /// No walk comes after the next one.
     is_last: bool,
+    /// What follows for pages that are found accessed.
+    intent: ClearIntent,
+}
+
+/// Opens what walks read with, also where the thread before stood still.
+#[derive(Clone)]
+pub(crate) struct OpenSource(Arc<dyn Fn() -> OpenedSource + Send + Sync>);
+
+type OpenedSource = Result<Box<dyn AccessSource>, AccessError>;
+
+impl OpenSource {
+    /// Opens what was chosen, and `wraps` what was opened.
+    pub(crate) fn new(
+        access: AccessChoice,
+        wrap: impl Fn(Box<dyn AccessSource>) -> Box<dyn AccessSource> + Send + Sync + 'static,
+    ) -> OpenSource {
+        OpenSource(Arc::new(move || Ok(wrap(access::open(access)?))))
+    }
+
+    /// A source.
+    ///
+    /// # Errors
+    /// [`AccessError`]: none works.
+    pub(crate) fn open(&self) -> OpenedSource {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for OpenSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OpenSource")
+    }
 }
 
 impl Observer {
@@ -200,7 +233,8 @@ impl Observer {
     pub fn open(subject: &Subject, access: AccessChoice) -> Result<Observer, SubjectError> {
         // The subject first: a pid that is none is told before what this machine lacks.
         let members = Members::open(subject)?;
-        Observer::of_members(members, access, access::open(access)?)
+        let source = access::open(access)?;
+        Observer::of_members(members, OpenSource::new(access, |source| source), source)
     }
 
     /// As [`Observer::open`], with a source that was opened before: to begin at once.
@@ -212,12 +246,29 @@ impl Observer {
         access: AccessChoice,
         source: Box<dyn AccessSource>,
     ) -> Result<Observer, SubjectError> {
-        Observer::of_members(Members::open(subject)?, access, source)
+        let open = OpenSource::new(access, |source| source);
+        Observer::of_members(Members::open(subject)?, open, source)
+    }
+
+    /// Follows `root` and its descendants; or, `is_listed`, those that are told before a walk ([`Observer::set_processes`]). Their
+    /// mounts are those of `example_pid`. `opened` is what `source` opens.
+    ///
+    /// # Errors
+    /// No thread, or no mounts.
+    pub(crate) fn follow(
+        root: Option<Arc<Process>>,
+        is_listed: bool,
+        example_pid: i32,
+        source: OpenSource,
+        opened: Box<dyn AccessSource>,
+    ) -> Result<Observer, SubjectError> {
+        let members = Members::of(root, is_listed, example_pid);
+        Observer::of_members(members, source, opened)
     }
 
     fn of_members(
         members: Members,
-        access: AccessChoice,
+        open: OpenSource,
         source: Box<dyn AccessSource>,
     ) -> Result<Observer, SubjectError> {
         let devices = MemoryDevices::of_process(members.example_pid())
@@ -229,7 +280,7 @@ impl Observer {
             members,
             spaces: BTreeMap::new(),
             numbers: SpaceNumbers::default(),
-            access,
+            source: open,
             info,
             tells_nodes,
             node_ranges: Vec::new(),
@@ -239,6 +290,7 @@ impl Observer {
             devices,
             opened: Instant::now(),
             is_last: false,
+            intent: ClearIntent::Watch,
         })
     }
 
@@ -252,6 +304,16 @@ impl Observer {
         self.spaces
             .values()
             .map(|watched| (watched.id, &watched.process))
+    }
+
+    /// The processes, those in another's space and those that can't be watched included, as last looked for.
+    pub(crate) fn tree(&self) -> &ProcessTree {
+        self.members.tree()
+    }
+
+    /// What follows, from the next walk on, for pages that are found accessed.
+    pub(crate) fn set_intent(&mut self, intent: ClearIntent) {
+        self.intent = intent;
     }
 
     /// The processes that the last walk did not leave out: others are asked for nothing.
@@ -376,6 +438,13 @@ impl Observer {
         }
     }
 
+    /// Looks who is there without a walk: tells who came and went. Returns what could not be watched, and why.
+    pub(crate) fn look_for_members(&mut self, visitor: &mut dyn Visitor) -> Vec<String> {
+        let mut walked = Walked::default();
+        self.refresh(visitor, &mut walked);
+        walked.troubles
+    }
+
     fn break_off(&mut self, visitor: &mut dyn Visitor) {
         if let Some(mut walking) = self.walking.take()
             && walking.looking.is_some()
@@ -417,6 +486,7 @@ impl Observer {
                 known: watched.nr_entries,
                 is_rested,
                 wants_mappers,
+                intent: self.intent,
                 unclear: std::mem::take(&mut watched.unclear),
             };
             walking.looking = Some(Looking {
@@ -453,11 +523,9 @@ impl Observer {
         let walker = match self.walker.take() {
             Some(walker) => walker,
             None => {
-                let access = self.access;
-                let mut walker = start_walker(self.devices.clone(), move || access::open(access))
-                    .map_err(|error| {
-                    format!("starting the thread that walks failed: {error}")
-                })?;
+                let source = self.source.clone();
+                let mut walker = start_walker(self.devices.clone(), move || source.open())
+                    .map_err(|error| format!("starting the thread that walks failed: {error}"))?;
                 walker.ask(Ask::SeeNodes(self.node_ranges.clone()));
                 walker
             }

@@ -93,13 +93,13 @@ pub(super) fn accessed(record: &TableRecord) -> Bits512 {
 /// Who is told what a walk finds. Every method may be left as it is.
 pub trait Visitor {
     /// A space is there that was not.
-    fn appeared(&mut self, _space: SpaceId, _process: &Process) {}
+    fn appeared(&mut self, _space: SpaceId, _process: &Arc<Process>) {}
     /// A space is gone, with its pages.
     fn ended(&mut self, _space: SpaceId) {}
     /// The space has not run since its last walk: all is as it was and nothing was accessed.
     fn idle(&mut self, _space: SpaceId) {}
     /// The space is being walked; its mappings by address. What no piece tells of is not in memory.
-    fn begin(&mut self, _space: SpaceId, _process: &Process, _mappings: &[Mapping]) {}
+    fn begin(&mut self, _space: SpaceId, _process: &Process, _mappings: &Arc<Vec<Mapping>>) {}
     /// A table of the space within a mapping; by address.
     fn piece(&mut self, _piece: &Piece<'_>) {}
     /// Whether the space is to be walked although it has not run, and told by [`Visitor::mappers`] of all its tables.

@@ -329,7 +329,7 @@ impl TableState {
 }
 
 impl<W: Write> Visitor for Recorder<W> {
-    fn appeared(&mut self, id: SpaceId, process: &Process) {
+    fn appeared(&mut self, id: SpaceId, process: &Arc<Process>) {
         let name = SpaceName {
             space: id.0,
             pid: u32::try_from(process.pid()).unwrap_or_default(),
@@ -356,14 +356,14 @@ impl<W: Write> Visitor for Recorder<W> {
         }
     }
 
-    fn begin(&mut self, id: SpaceId, process: &Process, mappings: &[Mapping]) {
+    fn begin(&mut self, id: SpaceId, process: &Process, mappings: &Arc<Vec<Mapping>>) {
         let Some(space) = self.spaces.get_mut(&id) else {
             return;
         };
         let mut new = Vec::new();
         space.parts.clear();
         space.part_of_mapping.clear();
-        for mapping in mappings {
+        for mapping in mappings.iter() {
             space.part_of_mapping.push(space.parts.len());
             if mapping.is_worth_reading() {
                 let area = area_of(space, mapping, &mut self.nr_areas, &mut new);

@@ -119,6 +119,24 @@ impl Members {
         })
     }
 
+    /// A process with its descendants; or, `is_listed`, certain processes, who are told before a walk. Their mounts are those of
+    /// `example_pid`.
+    pub(super) fn of(root: Option<Arc<Process>>, is_listed: bool, example_pid: i32) -> Members {
+        Members {
+            tree: root.map_or_else(ProcessTree::of_list, ProcessTree::new),
+            listing: match is_listed {
+                true => Listing::Given(Vec::new()),
+                false => Listing::Descendants,
+            },
+            example_pid,
+        }
+    }
+
+    /// The processes as last refreshed.
+    pub(super) fn tree(&self) -> &ProcessTree {
+        &self.tree
+    }
+
     /// A process whose mounts are those of the subject.
     pub(super) fn example_pid(&self) -> i32 {
         self.example_pid

@@ -1,23 +1,21 @@
 //! Which folio is at which page: the pages of managed processes, as the engine knows them.
 //!
 //! ```text
-//!   members  who belongs to the group          walk   reads every space once, and clears
 //!   tracker  spaces -> tables                  places the way back, from a folio to its page
 //! ```
 //!
 //! **Owns** the map between pages of processes and folios of the engine, and what walks have found and cost. **Does not
-//! own** which folio goes (the engine), when somebody looks (`run`, `observe`), nor reading and clearing (`access`).
+//! own** which folio goes (the engine), when somebody looks (`run`), nor the walks, which tell a tracker what they find
+//! (`observe`).
 //!
 //! **Invariants** I1: one thread owns all of this.
 
-pub(crate) mod members;
 pub(crate) mod places;
 pub(crate) mod space;
 mod table;
 pub(crate) mod tracker;
 #[cfg(test)]
 mod tracker_tests;
-pub(crate) mod walk;
 
 pub use strata_control::trace::Found as WalkFindings;
 use strata_linux::access::WalkCost;

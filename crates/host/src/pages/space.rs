@@ -14,9 +14,7 @@ use crate::pages::places::{Places, SpaceNo};
 use crate::pages::table::Table;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use strata_linux::access::{
-    Bits512, NrEntries, TableRecord, TableShape, YoungPiece, entries_in, entries_of,
-};
+use strata_linux::access::{Bits512, TableRecord, TableShape};
 use strata_linux::addr::{TABLE_BYTES, TABLE_ENTRIES, TableNo};
 use strata_linux::bits;
 use strata_linux::process::{Mapping, MappingClass, Process};
@@ -30,11 +28,11 @@ const NODE: NodeId = NodeId(0);
 pub(crate) struct Space {
     /// The process it is read and reclaimed through.
     pub process: Arc<Process>,
-    /// CPU time of the process at the last walk, to skip spaces that have not run; nanoseconds.
-    pub cpu_ns_at_walk: Option<u64>,
     /// What the last walk found.
     pub findings: WalkFindings,
     tables: BTreeMap<TableNo, Table>,
+    /// The mappings that the last walk found, by address.
+    mappings: Arc<Vec<Mapping>>,
     epoch: u32,
     /// Whether the last walk of the group left the space out.
     was_left_out: bool,
@@ -53,32 +51,50 @@ impl Space {
     pub(crate) fn new(process: Arc<Process>) -> Space {
         Space {
             process,
-            cpu_ns_at_walk: None,
             findings: WalkFindings::default(),
             tables: BTreeMap::new(),
+            mappings: Arc::default(),
             epoch: 0,
             was_left_out: false,
         }
     }
 
-    /// Starts a walk over `mappings`, sorted by address.
-    pub(crate) fn walk<'a>(
-        &'a mut self,
-        number: SpaceNo,
-        mappings: &'a [Mapping],
-        engine: Engine<'a>,
-    ) -> SpaceWalk<'a> {
+    /// A walk begins over `mappings`, sorted by address.
+    pub(crate) fn begin_walk(&mut self, mappings: Arc<Vec<Mapping>>) {
         self.epoch = self.epoch.wrapping_add(1);
         self.findings = WalkFindings::default();
         self.was_left_out = false;
+        self.mappings = mappings;
+    }
+
+    /// The walk tells of a table.
+    pub(crate) fn record<'a>(
+        &'a mut self,
+        number: SpaceNo,
+        record: &TableRecord,
+        engine: Engine<'a>,
+    ) {
+        self.found_by(number, engine).record(record);
+    }
+
+    /// The walk has told of all tables: those that it did not tell of hold nothing any more.
+    pub(crate) fn end_walk<'a>(&'a mut self, number: SpaceNo, engine: Engine<'a>) {
+        let epoch = self.epoch;
+        let tables = self.tables.iter();
+        let stale = tables.filter(|(_, table)| table.epoch != epoch);
+        let stale: Vec<TableNo> = stale.map(|(no, _)| *no).collect();
+        let mut walk = self.found_by(number, engine);
+        for no in stale {
+            walk.record(&TableRecord::empty(no, TableShape::Pages));
+        }
+    }
+
+    fn found_by<'a>(&'a mut self, number: SpaceNo, engine: Engine<'a>) -> SpaceWalk<'a> {
         SpaceWalk {
+            mappings: Arc::clone(&self.mappings),
             space: self,
             number,
-            mappings,
-            cursor: 0,
             engine,
-            young: Vec::new(),
-            nr_entries: [0; 2],
             seen: bits::NONE,
         }
     }
@@ -166,31 +182,20 @@ impl Space {
     }
 }
 
-/// A walk in progress; records come in address order.
+/// A walk in progress.
 #[derive(Debug)]
-pub(crate) struct SpaceWalk<'a> {
+struct SpaceWalk<'a> {
     space: &'a mut Space,
     number: SpaceNo,
-    mappings: &'a [Mapping],
-    cursor: usize,
+    mappings: Arc<Vec<Mapping>>,
     engine: Engine<'a>,
-    young: Vec<YoungPiece>,
-    nr_entries: NrEntries,
     /// Pages of the table at hand that somebody other than a walk found accessed.
     seen: Bits512,
 }
 
 impl SpaceWalk<'_> {
     /// Takes in one table.
-    pub(crate) fn record(&mut self, record: &TableRecord) {
-        let start = record.table.start();
-        while self
-            .mappings
-            .get(self.cursor)
-            .is_some_and(|m| m.range.end <= start)
-        {
-            self.cursor += 1;
-        }
+    fn record(&mut self, record: &TableRecord) {
         let mut table = self
             .space
             .tables
@@ -206,24 +211,6 @@ impl SpaceWalk<'_> {
         }
     }
 
-    /// Ends the walk: tables that were not reported hold nothing any more. Returns what was found young, by address,
-    /// and what is in memory. Where records told which pages are inactive, the others are to be restored.
-    pub(crate) fn finish(mut self) -> (Vec<YoungPiece>, NrEntries) {
-        let epoch = self.space.epoch;
-        let stale: Vec<TableNo> = self
-            .space
-            .tables
-            .iter()
-            .filter(|(_, table)| table.epoch != epoch)
-            .map(|(&no, _)| no)
-            .collect();
-        self.cursor = 0;
-        for no in stale {
-            self.record(&TableRecord::empty(no, TableShape::Pages));
-        }
-        (std::mem::take(&mut self.young), self.nr_entries)
-    }
-
     fn apply(&mut self, record: &TableRecord, table: &mut Table) {
         let is_huge = record.shape == TableShape::Huge;
         let anything = !bits::is_empty(record.present);
@@ -235,11 +222,11 @@ impl SpaceWalk<'_> {
             table.change_shape(is_huge);
         }
         let mut covered = bits::NONE;
-        let mut at = self.cursor;
-        while let Some(mapping) = self.mappings.get(at) {
-            if mapping.range.start >= record.table.start() + TABLE_BYTES {
-                break;
-            }
+        let mappings = Arc::clone(&self.mappings);
+        let (start, end) = (record.table.start(), record.table.start() + TABLE_BYTES);
+        let first = mappings.partition_point(|mapping| mapping.range.end <= start);
+        let touching = mappings[first..].iter();
+        for mapping in touching.take_while(|mapping| mapping.range.start < end) {
             let mask = if table.is_huge {
                 bits::run(0, 1)
             } else {
@@ -257,7 +244,6 @@ impl SpaceWalk<'_> {
                 covered = bits::or(covered, mask);
                 self.apply_mapping(record, table, mapping, mask);
             }
-            at += 1;
         }
         self.drop_pages(
             table,
@@ -315,10 +301,6 @@ impl SpaceWalk<'_> {
                 }
             }
         }
-        self.nr_entries[entries_of(mapping.class)] += entries_in(record, mask);
-        let young = bits::and(record.accessed, present);
-        let found = YoungPiece::found(record, mapping, young, true);
-        self.young.extend(found);
     }
 
     fn appear(&mut self, record: &TableRecord, table: &mut Table, mapping: &Mapping, index: usize) {

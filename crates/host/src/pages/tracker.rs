@@ -1,20 +1,23 @@
 //! The pages of all managed spaces and the engine that orders them.
 //!
 //! **Owns** the spaces, the places of folios, and the one batch that is on its way to the actuator.
-//! **Does not own** when to walk or evict (`governor`), nor how (`access`, `actuator`).
+//! **Does not own** who is watched and how a walk is made (`observe`, which tells what walks find), nor when to walk or evict
+//! (`strata_control`).
 //!
 //! **Invariants**
 //! - I1: at most one batch is out; its folios are in flight until [`Tracker::settle`] has heard of
 //!   every request made for it.
 //! - I2: [`Tracker::validate`] finds every tracked page's folio at that page, and the engine adds up.
 
+use crate::observe::{Piece, SpaceId, Visitor};
 use crate::pages::WalkFindings;
 use crate::pages::places::{NR_SPACES_MAX, Places, SpaceNo};
-use crate::pages::space::{Engine, Space, SpaceWalk};
+use crate::pages::space::{Engine, Space};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use strata_control::split_huge::{Facts, SplitHuge};
+use strata_linux::access::TableRecord;
 use strata_linux::actuator::{PageTarget, PageoutReport, PageoutRequest};
 use strata_linux::addr::{PAGE_BYTES, TABLE_BYTES, TableNo};
 use strata_linux::process::{Mapping, Process};
@@ -56,6 +59,14 @@ pub(crate) struct Tracker {
     places: Places,
     spaces: BTreeMap<SpaceNo, Space>,
     next_space: u32,
+    /// The spaces by the numbers that walks give them.
+    numbers: BTreeMap<SpaceId, SpaceNo>,
+    /// Spaces there have been.
+    nr_seen_spaces: u64,
+    /// The table that the walk under way told of last.
+    told_last: Option<TableNo>,
+    /// Who is not managed, and why.
+    refused: Vec<String>,
     out: Outstanding,
     /// Huge pages to be split as soon as no batch is out.
     splits: BTreeMap<SpaceNo, BTreeSet<TableNo>>,
@@ -76,6 +87,10 @@ impl Tracker {
             places: Places::default(),
             spaces: BTreeMap::new(),
             next_space: 0,
+            numbers: BTreeMap::new(),
+            nr_seen_spaces: 0,
+            told_last: None,
+            refused: Vec::new(),
             out: Outstanding::default(),
             splits: BTreeMap::new(),
             nr_split_pages: 0,
@@ -95,13 +110,18 @@ impl Tracker {
     /// Forgets a space that has ended or been replaced by exec.
     pub(crate) fn remove_space(&mut self, number: SpaceNo) {
         if let Some(mut space) = self.spaces.remove(&number) {
-            let mut engine = Engine {
-                policy: self.policy.as_mut(),
-                group: self.group,
-                places: &mut self.places,
-            };
-            space.forget(&mut engine);
+            space.forget(&mut self.engine(number).0);
         }
+    }
+
+    /// How many spaces there have been.
+    pub(crate) fn nr_seen_spaces(&self) -> u64 {
+        self.nr_seen_spaces
+    }
+
+    /// Who is not managed and why, since the last call.
+    pub(crate) fn take_refused(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.refused)
     }
 
     /// The spaces by number.
@@ -109,24 +129,35 @@ impl Tracker {
         &self.spaces
     }
 
-    /// One space.
-    pub(crate) fn space_mut(&mut self, number: SpaceNo) -> Option<&mut Space> {
-        self.spaces.get_mut(&number)
+    /// The walk of a space begins.
+    pub(crate) fn begin_space(&mut self, number: SpaceNo, mappings: Arc<Vec<Mapping>>) {
+        if let Some(space) = self.spaces.get_mut(&number) {
+            space.begin_walk(mappings);
+        }
     }
 
-    /// Starts a walk of one space.
-    pub(crate) fn walk_space<'a>(
-        &'a mut self,
-        number: SpaceNo,
-        mappings: &'a [Mapping],
-    ) -> Option<SpaceWalk<'a>> {
-        let space = self.spaces.get_mut(&number)?;
+    /// The walk of a space tells of a table; by address.
+    pub(crate) fn record(&mut self, number: SpaceNo, record: &TableRecord) {
+        if let (engine, Some(space)) = self.engine(number) {
+            space.record(number, record, engine);
+        }
+    }
+
+    /// The walk of a space has told of all its tables.
+    pub(crate) fn end_space(&mut self, number: SpaceNo) {
+        if let (engine, Some(space)) = self.engine(number) {
+            space.end_walk(number, engine);
+        }
+    }
+
+    /// The engine's side of a walk, and the space that is walked.
+    fn engine(&mut self, number: SpaceNo) -> (Engine<'_>, Option<&mut Space>) {
         let engine = Engine {
             policy: self.policy.as_mut(),
             group: self.group,
             places: &mut self.places,
         };
-        Some(space.walk(number, mappings, engine))
+        (engine, self.spaces.get_mut(&number))
     }
 
     /// A walk of the group leaves this space out: it has not run.
@@ -450,5 +481,54 @@ impl Tracker {
             }
         }
         self.policy.validate()
+    }
+}
+
+impl Visitor for Tracker {
+    fn appeared(&mut self, space: SpaceId, process: &Arc<Process>) {
+        self.nr_seen_spaces += 1;
+        match self.add_space(Arc::clone(process)) {
+            Some(number) => {
+                self.numbers.insert(space, number);
+            }
+            None => self.refused.push(format!(
+                "process {} is not managed: there are more than {NR_SPACES_MAX} already",
+                process.pid()
+            )),
+        }
+    }
+
+    fn ended(&mut self, space: SpaceId) {
+        if let Some(number) = self.numbers.remove(&space) {
+            self.remove_space(number);
+        }
+    }
+
+    fn idle(&mut self, space: SpaceId) {
+        if let Some(number) = self.numbers.get(&space) {
+            self.leave_out(*number);
+        }
+    }
+
+    fn begin(&mut self, space: SpaceId, _: &Process, mappings: &Arc<Vec<Mapping>>) {
+        self.told_last = None;
+        if let Some(number) = self.numbers.get(&space) {
+            self.begin_space(*number, Arc::clone(mappings));
+        }
+    }
+
+    fn piece(&mut self, piece: &Piece<'_>) {
+        // A table that several mappings share is told as often.
+        if self.told_last.replace(piece.record.table) != Some(piece.record.table)
+            && let Some(number) = self.numbers.get(&piece.space)
+        {
+            self.record(*number, piece.record);
+        }
+    }
+
+    fn end(&mut self, space: SpaceId, is_whole: bool) {
+        if let Some(number) = self.numbers.get(&space).filter(|_| is_whole) {
+            self.end_space(*number);
+        }
     }
 }

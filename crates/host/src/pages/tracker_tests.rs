@@ -75,6 +75,19 @@ fn new_tracker() -> (Tracker, SpaceNo) {
     (tracker, space)
 }
 
+/// A walk of a space that finds these tables.
+fn walk_space<'a>(
+    tracker: &mut Tracker,
+    space: SpaceNo,
+    mappings: &[Mapping],
+    tables: impl IntoIterator<Item = &'a TableRecord>,
+) {
+    tracker.begin_space(space, Arc::new(mappings.to_vec()));
+    let tables = tables.into_iter();
+    tables.for_each(|record| tracker.record(space, record));
+    tracker.end_space(space);
+}
+
 #[derive(Clone, Debug)]
 enum Op {
     Walk(Vec<(u64, bool, Bits512, Bits512)>),
@@ -153,11 +166,7 @@ proptest! {
                             if is_huge { (TableShape::Huge, full) } else { (TableShape::Pages, present) };
                         shown.insert(table, record(table, shape, present, accessed));
                     }
-                    let mut walk = tracker.walk_space(space, &mappings).expect("the space is there");
-                    for record in shown.values() {
-                        walk.record(record);
-                    }
-                    walk.finish();
+                    walk_space(&mut tracker, space, &mappings, shown.values());
                     tracker.finish_walk(Swappiness::DEFAULT, TimeMs(now)).expect("the group is there");
                     if out.is_empty() {
                         let tracked: BTreeSet<u64> =
@@ -208,12 +217,8 @@ fn walk_table(
     accessed: Bits512,
     now_ms: u64,
 ) {
-    let mappings = mappings();
-    let mut walk = tracker
-        .walk_space(space, &mappings)
-        .expect("the space is there");
-    walk.record(&record(0, TableShape::Pages, present, accessed));
-    walk.finish();
+    let found = record(0, TableShape::Pages, present, accessed);
+    walk_space(tracker, space, &mappings(), [&found]);
     tracker
         .finish_walk(Swappiness::DEFAULT, TimeMs(now_ms))
         .expect("the group is there");
@@ -223,16 +228,14 @@ fn walk_table(
 fn the_full_text_tells_what_the_last_walk_read() {
     let (mut tracker, space) = new_tracker();
     let mut walk = |accessed, now| {
-        let mappings = mappings();
-        let mut walk = tracker
-            .walk_space(space, &mappings)
-            .expect("the space is there");
         let all = bits::run(0, 512);
-        walk.record(&record(0, TableShape::Pages, all, accessed));
-        // 16 entries of it are locked.
-        walk.record(&record(1, TableShape::Pages, bits::run(0, 8), bits::NONE));
-        walk.record(&record(2, TableShape::Huge, all, all));
-        walk.finish();
+        let found = [
+            record(0, TableShape::Pages, all, accessed),
+            // 16 entries of it are locked.
+            record(1, TableShape::Pages, bits::run(0, 8), bits::NONE),
+            record(2, TableShape::Huge, all, all),
+        ];
+        walk_space(&mut tracker, space, &mappings(), &found);
         let now = TimeMs(now);
         let finished = tracker.finish_walk(Swappiness::DEFAULT, now);
         finished.expect("the group is there");
@@ -354,13 +357,11 @@ fn a_huge_page_that_is_chosen_twice_is_split_once_and_its_parts_are_looked_at() 
     let (mut tracker, space) = new_tracker();
     let all = bits::run(0, 512);
     let walk = |tracker: &mut Tracker, shape, accessed, now| {
-        let mappings = mappings();
-        let mut walk = tracker
-            .walk_space(space, &mappings)
-            .expect("the space is there");
-        walk.record(&record(0, shape, all, accessed));
-        walk.record(&record(1, TableShape::Pages, bits::run(0, 8), bits::NONE));
-        walk.finish();
+        let found = [
+            record(0, shape, all, accessed),
+            record(1, TableShape::Pages, bits::run(0, 8), bits::NONE),
+        ];
+        walk_space(tracker, space, &mappings(), &found);
         let finished = tracker.finish_walk(Swappiness::DEFAULT, TimeMs(now));
         finished.expect("the group is there");
     };
@@ -394,10 +395,9 @@ fn keeping_track_takes_few_bytes_a_page() {
     mappings.truncate(1);
     mappings[0].range = AddrRange::new(0, NR_TABLES * TABLE_BYTES);
     let mut walk = |present| {
-        let mut walk = tracker.walk_space(space, &mappings).expect("it is there");
-        let tables = 0..NR_TABLES;
-        tables.for_each(|no| walk.record(&record(no, TableShape::Pages, present, present)));
-        walk.finish();
+        let tables = (0..NR_TABLES).map(|no| record(no, TableShape::Pages, present, present));
+        let tables: Vec<TableRecord> = tables.collect();
+        walk_space(&mut tracker, space, &mappings, &tables);
         let finished = tracker.finish_walk(Swappiness::DEFAULT, TimeMs(1));
         finished.expect("the group is there");
         tracker.memory_bytes() as f64 / (NR_TABLES * 512) as f64

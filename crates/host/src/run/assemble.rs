@@ -2,9 +2,8 @@
 //!
 //! **Owns** which parts a run gets and why. **Does not own** any of them.
 
-use crate::pages::members::Members;
+use crate::observe::{Observer, OpenSource};
 use crate::pages::tracker::Tracker;
-use crate::pages::walk::Walker;
 use crate::run::ActuatorChoice;
 use crate::run::actuators::Threads;
 use crate::run::arena::Arena;
@@ -20,7 +19,6 @@ use strata_control::Setup;
 use strata_linux::access::{self, AccessSource};
 use strata_linux::actuator::{CacheThread, Pageout, ShrinkThread};
 use strata_linux::cgroup::Version;
-use strata_linux::process::{MemoryDevices, ProcessTree};
 use strata_lru::{EnginePolicy, TimeMs};
 
 /// What one request may reclaim on cgroup v1 at most, in dips.
@@ -30,6 +28,8 @@ const DIP_RUN_BYTES: u64 = 32 << 20;
 #[derive(Debug)]
 pub(super) struct Sources {
     walk: Box<dyn AccessSource>,
+    /// How `walk` is opened once more.
+    open: OpenSource,
     pageout: Box<dyn AccessSource>,
     /// What a dry run plays.
     would_evict: Option<WouldEvict>,
@@ -40,12 +40,14 @@ impl Sources {
     pub(super) fn open(config: &RunConfig) -> Result<Sources, RunError> {
         engine(config)?;
         let would_evict = WouldEvict::of_dry_run(config);
-        let walk = access::open(config.access)?;
+        let played = would_evict.clone();
+        let open = OpenSource::new(config.access, move |walk| match played.clone() {
+            Some(would_evict) => would_evict.played(walk),
+            None => walk,
+        });
         Ok(Sources {
-            walk: match would_evict.clone() {
-                Some(would_evict) => would_evict.played(walk),
-                None => walk,
-            },
+            walk: open.open()?,
+            open,
             pageout: access::open(config.access)?,
             would_evict,
         })
@@ -63,15 +65,13 @@ pub(super) fn reclaim_loop(
     let engine = engine(config)?;
     let has_bpf = sources.walk.info().name == "bpf";
     let tracker = Tracker::new(engine.build()?, &arena.name(program.pid()), TimeMs(0))?;
-    let tree = match program.root() {
-        Some(root) => ProcessTree::new(Arc::clone(root)),
-        None => ProcessTree::of_list(),
-    };
-    let devices = MemoryDevices::of_process(program.pid().unwrap_or(1)).or_else(|_| {
-        // It may have ended already; our own view of the mounts will do.
-        MemoryDevices::of_process(std::process::id() as i32)
-    });
-    let devices = devices.map_err(io_error("reading the mounts"))?;
+    let observer = Observer::follow(
+        program.root().cloned(),
+        arena.gauge().group().is_some(),
+        program.pid().unwrap_or(1),
+        sources.open,
+        sources.walk,
+    )?;
     // Without a group there is nothing the kernel could be asked to reclaim from.
     let actuator = match arena.gauge().group() {
         Some(_) => config.actuator,
@@ -111,10 +111,6 @@ pub(super) fn reclaim_loop(
         }
         None => None,
     };
-    let mut walker = Walker::new(sources.walk, devices);
-    walker
-        .clear_in_background()
-        .map_err(io_error("starting the thread that clears accessed bits"))?;
     let setup = Setup {
         budget_bytes: config.budget_bytes,
         actuator,
@@ -133,7 +129,7 @@ pub(super) fn reclaim_loop(
         cache,
         would_evict: sources.would_evict,
     };
-    let group = Group::new(tracker, Members::new(tree), walker, recorder.clone());
+    let group = Group::new(tracker, observer, recorder.clone());
     Ok(ReclaimLoop::new(
         setup,
         config.control,

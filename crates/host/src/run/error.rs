@@ -3,6 +3,7 @@
 //! **Owns** the exit status of each reason. **Does not own** the texts of the parts that failed.
 
 use crate::keeper::{SessionError, SessionName};
+use crate::observe::SubjectError;
 use strata_linux::access::AccessError;
 use strata_linux::cgroup::CgroupError;
 use strata_linux::process::ProcessError;
@@ -32,6 +33,12 @@ pub enum RunError {
     /// Accesses can't be seen.
     #[error(transparent)]
     Access(#[from] AccessError),
+    /// Nobody can be watched.
+    #[error(transparent)]
+    Subject(#[from] SubjectError),
+    /// The only process that is watched can't be read.
+    #[error("{0}")]
+    Unseen(String),
     /// The engine refused its configuration.
     #[error(transparent)]
     Config(#[from] ConfigError),
@@ -106,6 +113,7 @@ impl RunError {
     pub fn exit_status(&self) -> u8 {
         match self {
             RunError::Launch(error) => error.exit_status(),
+            RunError::Subject(error) => error.exit_status(),
             RunError::NoUser(_)
             | RunError::BudgetTooSmall { .. }
             | RunError::NameTaken { .. }

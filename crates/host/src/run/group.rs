@@ -1,23 +1,24 @@
 //! The group that a run manages: its programs, their pages, and walking them.
 //!
-//! **Owns** who the members are and when they were last looked for, who is out of pageout's reach, and what the last walk
-//! showed. **Does not own** when a walk comes (`strata_control::walks`), nor what is done after one (`reclaim_loop`).
+//! **Owns** when members were last looked for, who is out of pageout's reach, what the last walk showed, and sums of walks.
+//! **Does not own** a walk (`observe`), when one comes (`strata_control::walks`), nor what is done after one (`reclaim_loop`).
 //!
 //! **Invariants** I1: who is out of reach is a member.
 
-use crate::pages::WalkFindings;
-use crate::pages::WalkReport;
-use crate::pages::members::Members;
+use crate::news::News;
+use crate::observe::left_out::LeftOuts;
+use crate::observe::{Observer, Walked};
 use crate::pages::places::SpaceNo;
 use crate::pages::tracker::Tracker;
-use crate::pages::walk::{Thoroughness, Walker};
+use crate::pages::{WalkFindings, WalkReport};
 use crate::run::gauge::Gauge;
 use crate::run::trace::{self, Recorder};
 use std::collections::BTreeSet;
+use std::time::Duration;
 use strata_control::ProgramNo;
-use strata_linux::access::{AccessError, ClearIntent, SourceInfo};
+use strata_linux::access::{ClearIntent, SourceInfo};
 use strata_linux::addr::PAGE_BYTES;
-use strata_linux::process::Process;
+use strata_linux::process::{Process, ProcessTree};
 use strata_lru::{GroupView, TimeMs};
 
 /// How a group stood after the last walk that found anything.
@@ -31,8 +32,9 @@ struct Seen {
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) tracker: Tracker,
-    members: Members,
-    walker: Walker,
+    observer: Observer,
+    left_out: LeftOuts,
+    sums: WalkReport,
     members_refreshed: Option<TimeMs>,
     /// Spaces whose pages pageout can't take.
     out_of_reach: BTreeSet<SpaceNo>,
@@ -42,16 +44,12 @@ pub(super) struct Group {
 
 impl Group {
     /// Nothing looked at yet.
-    pub(super) fn new(
-        tracker: Tracker,
-        members: Members,
-        walker: Walker,
-        recorder: Recorder,
-    ) -> Group {
+    pub(super) fn new(tracker: Tracker, observer: Observer, recorder: Recorder) -> Group {
         Group {
             tracker,
-            members,
-            walker,
+            observer,
+            left_out: LeftOuts::default(),
+            sums: WalkReport::default(),
             members_refreshed: None,
             out_of_reach: BTreeSet::new(),
             seen: None,
@@ -59,9 +57,9 @@ impl Group {
         }
     }
 
-    /// The members.
-    pub(super) fn members(&self) -> &Members {
-        &self.members
+    /// The processes as last looked for.
+    pub(super) fn tree(&self) -> &ProcessTree {
+        self.observer.tree()
     }
 
     /// The programs, by number.
@@ -78,8 +76,21 @@ impl Group {
 
     /// Looks who the members are; returns what can't be managed and why.
     pub(super) fn refresh_members(&mut self, now: TimeMs, gauge: &Gauge) -> Vec<String> {
-        let listed = gauge.processes();
-        let refusals = self.members.refresh(listed.as_deref(), &mut self.tracker);
+        self.list_members(gauge);
+        let mut troubles = self.observer.look_for_members(&mut self.tracker);
+        self.note_members(now);
+        troubles.append(&mut self.tracker.take_refused());
+        troubles
+    }
+
+    /// Tells the observer who belongs to the group, where there is one. One that can't be read has those that it had.
+    fn list_members(&mut self, gauge: &Gauge) {
+        if let Some(pids) = gauge.processes() {
+            self.observer.set_processes(&pids);
+        }
+    }
+
+    fn note_members(&mut self, now: TimeMs) {
         self.members_refreshed = Some(now);
         let spaces = self.tracker.spaces();
         self.out_of_reach.retain(|space| spaces.contains_key(space));
@@ -89,7 +100,6 @@ impl Group {
                 out_of_reach: self.out_of_reach.iter().map(|number| number.0).collect(),
             });
         });
-        refusals
     }
 
     /// Pages of this space can't be taken one by one.
@@ -102,33 +112,44 @@ impl Group {
         !self.out_of_reach.is_empty()
     }
 
-    /// Visits every space; the caller ends the walk. Returns what went wrong.
+    /// Looks who the members are and visits every space, also those that have not run if `is_thorough`; the caller ends the walk.
+    /// What went wrong is among [`Walked::troubles`].
     pub(super) fn visit(
         &mut self,
+        now: TimeMs,
+        gauge: &Gauge,
         intent: ClearIntent,
-        thoroughness: Thoroughness,
-    ) -> Vec<AccessError> {
-        self.walker.visit(&mut self.tracker, intent, thoroughness)
+        is_thorough: bool,
+    ) -> Walked {
+        self.list_members(gauge);
+        self.observer.set_intent(intent);
+        self.observer.read_again(|_| is_thorough);
+        let mut walked = self.observer.walk(&mut self.tracker);
+        self.note_members(now);
+        walked.troubles.append(&mut self.tracker.take_refused());
+        self.left_out.look(std::mem::take(&mut walked.left_out));
+        let news = self.left_out.news().into_iter();
+        walked.troubles.extend(news.filter_map(|news| match news {
+            News::Warning(text) => Some(text),
+            News::Note(_) => None,
+        }));
+        self.sums.nr_walks += 1;
+        self.sums.nr_spaces += walked.nr_spaces;
+        self.sums.nr_spaces_skipped += walked.nr_idle_spaces;
+        self.sums.cost.add(walked.cost);
+        self.sums.clear_ns += walked.clear_ns;
+        self.sums.nr_left_pieces += walked.nr_left_pieces;
+        walked
     }
 
-    /// The walker, for how walks can come and what they took.
-    pub(super) fn walker(&mut self) -> &mut Walker {
-        &mut self.walker
+    /// How long the next walk has to be put off, so that clearing holds no program up for too much of the time.
+    pub(super) fn rest(&self) -> Duration {
+        self.observer.rest()
     }
 
-    /// The sums of all walks so far.
+    /// The sums of all walks so far; `last` and the ratio are for the caller to fill.
     pub(super) fn walk_sums(&self) -> WalkReport {
-        self.walker.sums()
-    }
-
-    /// CPU time and wall time of the last walk with its clearing, nanoseconds.
-    pub(super) fn last_walk_ns(&self) -> (u64, u64) {
-        self.walker.last_walk_ns()
-    }
-
-    /// Whether the last walk cleared what it saw.
-    pub(super) fn has_cleared(&self) -> bool {
-        self.walker.has_cleared()
+        self.sums
     }
 
     /// Keeps what a walk found. A program that has ended has no pages any more, and what the report
@@ -178,8 +199,8 @@ impl Group {
     }
 
     /// Who sees the accesses.
-    pub(super) fn source_info(&mut self) -> SourceInfo {
-        self.walker.source().info()
+    pub(super) fn source_info(&self) -> SourceInfo {
+        self.observer.info()
     }
 }
 

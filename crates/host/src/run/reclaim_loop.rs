@@ -19,7 +19,6 @@ mod orders;
 mod replay;
 mod sensing;
 mod tick;
-mod walking;
 
 pub(super) use orders::OrderError;
 
@@ -35,7 +34,7 @@ use orders::Orders;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 use strata_control::limit::Standing;
-use strata_control::split_huge::{self, SplitHuge};
+use strata_control::split_huge::{self, COUNTED_WALK_MS, SplitHuge};
 use strata_control::{ActuatorReport, Config, Control, Setup};
 use strata_linux::actuator::PageoutError;
 use strata_linux::sys::own_memory;
@@ -169,7 +168,7 @@ impl ReclaimLoop {
     }
 
     /// Who sees the accesses.
-    pub(super) fn source_info(&mut self) -> strata_linux::access::SourceInfo {
+    pub(super) fn source_info(&self) -> strata_linux::access::SourceInfo {
         self.group.source_info()
     }
 
@@ -275,13 +274,23 @@ impl ReclaimLoop {
     }
 
     fn refresh_members(&mut self, now: TimeMs, gauge: &Gauge) {
-        for refusal in self.group.refresh_members(now, gauge) {
-            self.warn(refusal);
-        }
+        let troubles = self.group.refresh_members(now, gauge);
+        self.heed_members(troubles);
+    }
+
+    /// Members were looked for: tells what was in the way.
+    fn heed_members(&mut self, troubles: Vec<String>) {
+        troubles.into_iter().for_each(|trouble| self.warn(trouble));
         // Pageout goes on once nobody is left whose pages it can't take.
         if !self.group.is_out_of_reach() {
             self.control.set_out_of_reach(false);
         }
+    }
+
+    /// Whether a walk is due for a policy that asks for none: it learns what is new, and what was used, from walks alone.
+    fn is_lists_walk_due(&mut self, now: TimeMs) -> bool {
+        let is_due = |then| now.since(then) >= COUNTED_WALK_MS;
+        !self.group.tracker.has_generations() && self.walked_at.is_none_or(is_due)
     }
 
     /// What went wrong since the last call and changes how the run goes on.

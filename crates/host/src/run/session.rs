@@ -255,7 +255,7 @@ impl Session<'_> {
     fn usage_bytes(&self) -> Result<u64, strata_linux::cgroup::CgroupError> {
         match (self.arena.gauge(), &self.managed) {
             (Gauge::Tree { .. }, None) => Ok(self.program.rss_bytes()),
-            (gauge, Some(managed)) => gauge.usage_bytes(managed.group().members().tree()),
+            (gauge, Some(managed)) => gauge.usage_bytes(managed.group().tree()),
             (gauge, None) => gauge.usage_bytes(&strata_linux::process::ProcessTree::of_list()),
         }
     }
@@ -293,10 +293,7 @@ impl Session<'_> {
                 out_bytes,
             };
         }
-        let tree = self
-            .managed
-            .as_ref()
-            .map(|managed| managed.group().members().tree());
+        let tree = self.managed.as_ref().map(|managed| managed.group().tree());
         let bytes = tree.and_then(|tree| departure::swapped_bytes(tree.processes()));
         Swapped {
             in_swap_bytes: bytes.unwrap_or(0),
@@ -357,7 +354,7 @@ impl Session<'_> {
                     managed.walk_report(),
                     report::generations(&views),
                     Some(managed.source_info()),
-                    managed.group().members().nr_seen(),
+                    managed.group().tracker.nr_seen_spaces(),
                 )
             }
             None => Default::default(),
@@ -372,7 +369,7 @@ impl Session<'_> {
         let keeper_cpu_ns = self.arena.keeper_cpu_ns();
         let departure = (ending == Ending::Detached && !self.config.dry_run).then(|| {
             let managed = self.managed.as_ref();
-            let tree = managed.map(|managed| managed.group().members().tree());
+            let tree = managed.map(|managed| managed.group().tree());
             Departure::from(self.arena.gauge(), tree, self.program.root())
         });
         for warning in self.arena.undo() {

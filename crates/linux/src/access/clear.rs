@@ -184,15 +184,6 @@ fn counted<T>(sum_ns: &mut u64, call: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Whether all is done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
-    /// Nothing is left to be done.
-    Done(Cleared),
-    /// A rest is left to [`clear_pieces`], which takes a while.
-    PiecesLeft(Cleared),
-}
-
 /// Chooses between the ways and knows what they cost here.
 #[derive(Debug)]
 pub struct Clearer {
@@ -227,52 +218,11 @@ impl Clearer {
         }
     }
 
-    /// Clears at once what can be cleared at once.
-    ///
-    /// # Errors
-    /// [`AccessError`]; [`AccessError::TooLarge`] where only `clear_refs` will do and would take too long.
-    pub fn clear(
-        &mut self,
-        process: &Process,
-        young: &[YoungPiece],
-        nr_entries: NrEntries,
-        intent: ClearIntent,
-    ) -> Result<Progress, AccessError> {
-        let mut cleared = Cleared::default();
-        if young.is_empty() {
-            return Ok(Progress::Done(cleared));
-        }
-        let has_leader = has_leader(process);
-        let is_cold_better =
-            intent == ClearIntent::Pageout && has_leader && self.is_cold_cheaper(young, nr_entries);
-        if self.way(nr_entries) == Way::Refs && !is_cold_better {
-            self.clear_refs(process, "1", nr_entries.iter().sum(), &mut cleared)?;
-            return Ok(Progress::Done(cleared));
-        }
-        if self.grain == Grain::Mapping {
-            return Err(AccessError::TooLarge {
-                pid: process.pid(),
-                nr_pages: nr_entries.iter().sum(),
-            });
-        }
-        let nr_file_pieces = young
-            .iter()
-            .filter(|piece| !self.is_for_pieces(piece))
-            .count() as u64;
-        let files = Kind::File.index();
-        self.clear_part(process, files, nr_file_pieces, nr_entries, &mut cleared)?;
-        if !has_leader {
-            cleared.nr_left_pieces += young.len() as u64 - nr_file_pieces;
-            return Ok(Progress::Done(cleared));
-        }
-        Ok(Progress::PiecesLeft(cleared))
-    }
-
     /// Of a space that is not cleared at once: clears the mappings without or with a file (`part`, an index as
     /// `entries_of` has it), in which so many pieces are young, if that can be done at once.
     ///
     /// # Errors
-    /// As [`Clearer::clear`].
+    /// As [`Clearer::clear_all`].
     pub fn clear_part(
         &mut self,
         process: &Process,
@@ -304,7 +254,7 @@ impl Clearer {
     /// Clears everything, however long it takes.
     ///
     /// # Errors
-    /// As [`Clearer::clear`].
+    /// [`AccessError`]; [`AccessError::TooLarge`] where only `clear_refs` will do and would take too long.
     pub fn clear_all(
         &mut self,
         process: &Process,
@@ -312,14 +262,33 @@ impl Clearer {
         nr_entries: NrEntries,
         intent: ClearIntent,
     ) -> Result<Cleared, AccessError> {
-        match self.clear(process, young, nr_entries, intent)? {
-            Progress::Done(cleared) => Ok(cleared),
-            Progress::PiecesLeft(mut cleared) => {
-                let pieces = young.iter().filter(|piece| self.is_for_pieces(piece));
-                clear_pieces(process, pieces, || false, &mut cleared)?;
-                Ok(cleared)
-            }
+        let mut cleared = Cleared::default();
+        if young.is_empty() {
+            return Ok(cleared);
         }
+        let has_leader = has_leader(process);
+        let is_cold_better =
+            intent == ClearIntent::Pageout && has_leader && self.is_cold_cheaper(young, nr_entries);
+        if self.way(nr_entries) == Way::Refs && !is_cold_better {
+            self.clear_refs(process, "1", nr_entries.iter().sum(), &mut cleared)?;
+            return Ok(cleared);
+        }
+        if self.grain == Grain::Mapping {
+            return Err(AccessError::TooLarge {
+                pid: process.pid(),
+                nr_pages: nr_entries.iter().sum(),
+            });
+        }
+        let is_for_pieces = |piece: &&YoungPiece| !self.is_multi_gen || piece.kind == Kind::Anon;
+        let pieces: Vec<&YoungPiece> = young.iter().filter(is_for_pieces).collect();
+        let nr_file_pieces = (young.len() - pieces.len()) as u64;
+        let files = Kind::File.index();
+        self.clear_part(process, files, nr_file_pieces, nr_entries, &mut cleared)?;
+        match has_leader {
+            true => clear_pieces(process, pieces.into_iter(), || false, &mut cleared)?,
+            false => cleared.nr_left_pieces += pieces.len() as u64,
+        }
+        Ok(cleared)
     }
 
     fn way(&self, nr_entries: NrEntries) -> Way {

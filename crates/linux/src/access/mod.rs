@@ -19,7 +19,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
 
 pub use bpf::BpfSource;
-pub use clear::{Cleared, Clearer, NrEntries, Progress, YoungPiece, clear_pieces, entries_in};
+pub use clear::{Cleared, Clearer, NrEntries, YoungPiece, clear_pieces, entries_in};
 pub use error::AccessError;
 pub(crate) use kernel::kernel_generations;
 pub use probe::parse_release;

@@ -7,7 +7,6 @@
 //!   CacheThread::try_submit(what)        ->  its thread  ->  CacheThread::poll() -> CacheOutcome
 //!   GroupsCacheThread::try_submit(what)  ->  its thread  ->  GroupsCacheThread::poll() -> GroupsCacheDone
 //!   Mover::try_submit(MoveRequest)       ->  its thread  ->  Mover::poll() -> MoveReport
-//!   ClearThread::try_submit(pieces)      ->  its thread  ->  ClearThread::poll() -> [ClearReport]
 //! ```
 //!
 //! [`PutAway`] and [`read_back`] work in the caller's threads: they are for who has nothing else to do meanwhile. The others
@@ -16,7 +15,7 @@
 //! (`completion_fd` turns readable).
 //!
 //! **Owns** `pageout` (exact: these pages) and `reclaim` (the kernel's batched reclaim of a group:
-//! this many bytes) and `recall` (which pages it is to read in) and `clear` (accessed bits, piece by piece), and `cache` (page cache of a group that
+//! this many bytes) and `recall` (which pages it is to read in), and `cache` (page cache of a group that
 //! nobody has mapped) and `groups_cache` (that of many groups), and `mover` (from one memory node to another)
 //! and `cache_mover` (page cache that nobody maps, up to a faster one).
 //! **Does not own** the choice of pages, nor the group's limits (`cgroup`).
@@ -34,7 +33,6 @@ mod by_amount;
 mod cache;
 mod cache_files;
 mod cache_mover;
-mod clear;
 mod groups_cache;
 mod leftover;
 mod mover;
@@ -54,7 +52,6 @@ pub use bring_back::{Allowance, bring_back};
 pub use by_amount::{ByAmount, Freed};
 pub use cache::{CacheDone, CacheOutcome, CacheRequest, CacheThread, CacheTotals, Which};
 pub use cache_mover::{CacheMoveReport, CacheMoveRequest, CacheMover, CachePages, Promote};
-pub use clear::{ClearRequest, ClearThread};
 pub use groups_cache::{GroupCache, GroupsCacheDone, GroupsCacheRequest, GroupsCacheThread};
 pub use mover::{MoveReport, MoveRequest, Mover, Unmoved};
 pub use pageout::{Pageout, PageoutConfig};

@@ -15,6 +15,7 @@ use crate::observe::programs::{Label, Program, Programs};
 use crate::observe::{Observer, Piece, SpaceId, Visitor, Walked};
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 use strata_linux::access::Bits512;
 use strata_linux::addr::TableNo;
@@ -296,7 +297,7 @@ fn rank(
 }
 
 impl Visitor for IdleGroups {
-    fn appeared(&mut self, space: SpaceId, process: &Process) {
+    fn appeared(&mut self, space: SpaceId, process: &Arc<Process>) {
         let group = GroupReader::of_process(process.pid()).ok().flatten();
         let name = group.map_or_else(|| NO_GROUP.to_owned(), |group| group.name().to_owned());
         let pid = process.pid();
@@ -313,7 +314,7 @@ impl Visitor for IdleGroups {
         self.pages.idle(space);
     }
 
-    fn begin(&mut self, space: SpaceId, process: &Process, mappings: &[Mapping]) {
+    fn begin(&mut self, space: SpaceId, process: &Process, mappings: &Arc<Vec<Mapping>>) {
         self.pages.begin(space, process, mappings);
     }
 

@@ -374,7 +374,7 @@ fn object_of(file: &FilePart, mapping: &Mapping) -> ObjectNo {
 }
 
 impl Visitor for AgedPages {
-    fn appeared(&mut self, space: SpaceId, process: &Process) {
+    fn appeared(&mut self, space: SpaceId, process: &Arc<Process>) {
         self.appear(space, Some(process));
     }
 
@@ -384,7 +384,7 @@ impl Visitor for AgedPages {
         self.spaces.remove(&space);
     }
 
-    fn begin(&mut self, space: SpaceId, process: &Process, mappings: &[Mapping]) {
+    fn begin(&mut self, space: SpaceId, process: &Process, mappings: &Arc<Vec<Mapping>>) {
         let known = self.spaces.get_mut(&space);
         if known
             .as_ref()

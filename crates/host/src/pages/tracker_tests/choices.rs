@@ -73,10 +73,7 @@ proptest! {
                             };
                             shown.insert(table, record(table, shape, present, accessed));
                         }
-                        let mappings = mappings();
-                        let mut walk = tracker.walk_space(*space, &mappings).expect("it is there");
-                        shown.values().for_each(|record| walk.record(record));
-                        walk.finish();
+                        walk_space(&mut tracker, *space, &mappings(), shown.values());
                     }
                     tracker.finish_walk(Swappiness::DEFAULT, TimeMs(now)).expect("there");
                 }

@@ -5,7 +5,6 @@
 //! cold or belong together (`pages`), nor the threads (`actuators`).
 
 use super::ReclaimLoop;
-use crate::pages::walk::Thoroughness;
 use crate::run::gauge::Gauge;
 use std::convert::Infallible;
 use strata_control::drive::{BatchSize, Event, Given, Mechanism, View, Visit};
@@ -60,8 +59,7 @@ impl Mechanism for Turn<'_> {
     }
 
     fn view(&mut self, now: TimeMs) -> View {
-        self.of.hear_of_clearing();
-        let rest = self.of.group.walker().rest();
+        let rest = self.of.group.rest();
         let swappiness = self.control().swappiness();
         let ageing = self.of.group.tracker.ageing(swappiness);
         let is_due = matches!(ageing, Ok(Ageing::Due));
@@ -124,16 +122,9 @@ impl Mechanism for Turn<'_> {
         is_thorough: bool,
         intent: ClearIntent,
     ) -> Result<Visit, Infallible> {
-        self.of.refresh_members(now, self.gauge);
-        let thoroughness = match is_thorough {
-            true => Thoroughness::Everything,
-            false => Thoroughness::SkipIdle,
-        };
         let group = &mut self.of.group;
-        let before = group.walk_sums();
-        let failures = group.visit(intent, thoroughness);
-        let after = group.walk_sums();
-        let (cpu_ns, wall_ns) = group.last_walk_ns();
+        let has_cleared = group.rest().is_zero();
+        let walked = group.visit(now, self.gauge, intent, is_thorough);
         let tracker = &group.tracker;
         let programs = tracker.spaces().iter().map(|(number, space)| ProgramPages {
             program: number.0,
@@ -142,19 +133,17 @@ impl Mechanism for Turn<'_> {
         });
         let visit = Visit {
             sample: WalkSample {
-                nr_spaces: after.nr_spaces - before.nr_spaces,
-                nr_spaces_skipped: after.nr_spaces_skipped - before.nr_spaces_skipped,
-                nr_entries: after.cost.nr_entries - before.cost.nr_entries,
-                cpu_ns,
-                wall_ns,
+                nr_spaces: walked.nr_spaces,
+                nr_spaces_skipped: walked.nr_idle_spaces,
+                nr_entries: walked.cost.nr_entries,
+                cpu_ns: walked.cpu_ns,
+                wall_ns: walked.wall_ns,
                 found: tracker.findings(),
                 programs: programs.collect(),
             },
-            has_cleared: group.has_cleared(),
+            has_cleared,
         };
-        for failure in failures {
-            self.of.warn(failure.to_string());
-        }
+        self.of.heed_members(walked.troubles);
         Ok(visit)
     }
 

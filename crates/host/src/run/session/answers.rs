@@ -181,7 +181,7 @@ impl Session<'_> {
         let views = managed.map(|managed| managed.group().view(self.now()));
         let gauge = self.arena.gauge();
         let of_tree = || {
-            let processes = managed?.group().members().tree().processes();
+            let processes = managed?.group().tree().processes();
             Some(processes.map(|process| process.pid()).collect())
         };
         GroupStatus {
@@ -207,8 +207,7 @@ impl Session<'_> {
             .unwrap_or_default();
         let has_walked = walks.is_some_and(|walks| walks.nr_walks > 1);
         let nr_young_pages = walks.map(|walks| walks.last.nr_young_pages.iter().sum::<u64>());
-        let nr_processes =
-            managed.map(|managed| managed.group().members().tree().nr_processes() as u64);
+        let nr_processes = managed.map(|managed| managed.group().tree().nr_processes() as u64);
         let kernel = self.kernel_report();
         let seen = managed.map(ReclaimLoop::eviction_report);
         let seen = report::told(seen.unwrap_or_default(), self.config.dry_run);

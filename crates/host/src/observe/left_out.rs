@@ -1,21 +1,21 @@
 //! Processes that walks leave out, because whoever asks them for their memory may wait for long: each is told once.
 //!
-//! **Owns** who was told. **Does not own** who is left out (`observe`).
+//! **Owns** who was told. **Does not own** who is left out (`Observer`).
 
+use super::LeftOut;
 use crate::news::News;
-use crate::observe::LeftOut;
 use std::collections::BTreeSet;
 
 /// Who is left out, and what is new of it.
 #[derive(Debug, Default)]
-pub(super) struct LeftOuts {
+pub(crate) struct LeftOuts {
     pids: BTreeSet<i32>,
     news: Vec<News>,
 }
 
 impl LeftOuts {
     /// A walk has left these out.
-    pub(super) fn look(&mut self, all: Vec<LeftOut>) {
+    pub(crate) fn look(&mut self, all: Vec<LeftOut>) {
         let before = std::mem::take(&mut self.pids);
         for left_out in all {
             self.pids.insert(left_out.pid);
@@ -30,12 +30,12 @@ impl LeftOuts {
     }
 
     /// What is new since the last call.
-    pub(super) fn news(&mut self) -> Vec<News> {
+    pub(crate) fn news(&mut self) -> Vec<News> {
         std::mem::take(&mut self.news)
     }
 
     /// How many the last walk left out.
-    pub(super) fn nr_processes(&self) -> u64 {
+    pub(crate) fn nr_processes(&self) -> u64 {
         self.pids.len() as u64
     }
 }

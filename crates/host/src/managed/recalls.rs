@@ -9,7 +9,7 @@ use crate::observe::SpaceId;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
-use strata_linux::actuator::{Recall, RecallPages};
+use strata_linux::actuator::{Recall, Wanted};
 use strata_linux::addr::{AddrRange, PAGE_BYTES};
 use strata_linux::cgroup::GroupReader;
 use strata_linux::process::{MachineMemory, Process};
@@ -50,22 +50,14 @@ impl Recalls {
         if nr_pages == 0 || nr_pages * PAGE_BYTES > room_bytes {
             return 0;
         }
-        let mut of_space: BTreeMap<SpaceId, Vec<AddrRange>> = BTreeMap::new();
-        for run in runs {
+        let wanted = runs.iter().filter_map(|run| {
             let (first, end) = (run.first_page, run.first_page + run.nr_pages);
-            let range = AddrRange::new(first * PAGE_BYTES, end * PAGE_BYTES);
-            of_space
-                .entry(SpaceId(run.space.0))
-                .or_default()
-                .push(range);
-        }
-        let pages = of_space.into_iter().filter_map(|(space, wanted)| {
-            Some(RecallPages {
-                process: Arc::clone(processes.get(&space)?),
-                wanted,
+            Some(Wanted {
+                process: Arc::clone(processes.get(&SpaceId(run.space.0))?),
+                range: AddrRange::new(first * PAGE_BYTES, end * PAGE_BYTES),
             })
         });
-        match self.thread.try_submit(pages.collect()) {
+        match self.thread.try_submit(wanted.collect()) {
             true => nr_pages,
             false => 0,
         }

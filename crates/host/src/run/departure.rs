@@ -11,9 +11,9 @@
 use crate::run::config::AtDetach;
 use crate::run::gauge::Gauge;
 use crate::run::report::LetGoReport;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use strata_linux::actuator::{Allowance, bring_back};
+use strata_linux::actuator::bring_back;
 use strata_linux::cgroup::GroupReader;
 use strata_linux::process::{Process, ProcessTree};
 use strata_linux::swap::{self, SWAPOFF_MARGIN_BYTES};
@@ -49,6 +49,12 @@ impl Departure {
         }
     }
 
+    fn room_bytes(&self) -> u64 {
+        let available_bytes = swap::available_memory_bytes().unwrap_or(0);
+        let below_limits_bytes = self.group.as_ref().and_then(GroupReader::room_bytes);
+        room_bytes(available_bytes, below_limits_bytes)
+    }
+
     /// What the target has in swap; of a group shared memory, too.
     fn swapped_bytes(&self) -> Option<u64> {
         let of_group = self.group.as_ref().and_then(|group| group.stats().ok());
@@ -61,17 +67,20 @@ impl Departure {
     pub(super) fn leave(
         &self,
         at_detach: AtDetach,
-        is_over: &mut dyn FnMut() -> bool,
+        is_over: &mut (dyn FnMut() -> bool + Send),
     ) -> LetGoReport {
         let brought_back_bytes = match at_detach {
             AtDetach::Leave => None,
             AtDetach::BringBack => {
-                let mut bounds = Bounds {
-                    group: self.group.as_ref(),
-                    until: Instant::now() + BRING_BACK_MAX,
-                    is_over,
+                let until = Instant::now() + BRING_BACK_MAX;
+                let is_over = Mutex::new(is_over);
+                let is_over = || is_over.lock().is_ok_and(|mut is_over| is_over());
+                let may_read = |bytes| {
+                    Instant::now() < until
+                        && !is_over()
+                        && (bytes == 0 || bytes <= self.room_bytes())
                 };
-                Some(bring_back(&self.processes, &mut bounds))
+                Some(bring_back(&self.processes, &may_read))
             }
         };
         LetGoReport {
@@ -87,24 +96,6 @@ pub(super) fn swapped_bytes<'a>(processes: impl Iterator<Item = &'a Arc<Process>
         Ok(bytes) => Some(sum.unwrap_or(0) + bytes),
         Err(_) => sum,
     })
-}
-
-struct Bounds<'a> {
-    group: Option<&'a GroupReader>,
-    until: Instant,
-    is_over: &'a mut dyn FnMut() -> bool,
-}
-
-impl Allowance for Bounds<'_> {
-    fn room_bytes(&self) -> u64 {
-        let available_bytes = swap::available_memory_bytes().unwrap_or(0);
-        let below_limits_bytes = self.group.and_then(GroupReader::room_bytes);
-        room_bytes(available_bytes, below_limits_bytes)
-    }
-
-    fn is_over(&mut self) -> bool {
-        Instant::now() >= self.until || (self.is_over)()
-    }
 }
 
 fn room_bytes(available_bytes: u64, below_limits_bytes: Option<u64>) -> u64 {

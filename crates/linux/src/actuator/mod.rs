@@ -3,7 +3,7 @@
 //! ```text
 //!   Pageout::try_submit(PageoutRequest)  ->  its thread  ->  Pageout::poll() -> PageoutReport
 //!   ShrinkThread::try_submit(bytes)      ->  its thread  ->  ShrinkThread::poll() -> ShrinkOutcome
-//!   Recall::try_submit(ranges)           ->  its thread  ->  Recall::poll() -> RecallReport
+//!   Recall::try_submit(ranges)           ->  its thread  ->  (nothing is told)
 //!   CacheThread::try_submit(what)        ->  its thread  ->  CacheThread::poll() -> CacheOutcome
 //!   GroupsCacheThread::try_submit(what)  ->  its thread  ->  GroupsCacheThread::poll() -> GroupsCacheDone
 //!   Mover::try_submit(MoveRequest)       ->  its thread  ->  Mover::poll() -> MoveReport
@@ -28,7 +28,6 @@
 //! - I4: nothing is taken that can't be read back: advice only, never a write to a process.
 
 mod advise;
-mod bring_back;
 mod by_amount;
 mod cache;
 mod cache_files;
@@ -41,14 +40,12 @@ mod pageout;
 mod pass;
 mod put_away;
 mod read_back;
-mod recall;
 mod shrink;
 mod split;
 mod units;
 mod worker;
 
 pub use advise::PageoutError;
-pub use bring_back::{Allowance, bring_back};
 pub use by_amount::{ByAmount, Freed};
 pub use cache::{CacheDone, CacheOutcome, CacheRequest, CacheThread, CacheTotals, Which};
 pub use cache_mover::{CacheMoveReport, CacheMoveRequest, CacheMover, CachePages, Promote};
@@ -57,7 +54,6 @@ pub use mover::{MoveReport, MoveRequest, Mover, Unmoved};
 pub use pageout::{Pageout, PageoutConfig};
 pub use pass::{PageTarget, PageoutReport, PageoutRequest};
 pub use put_away::PutAway;
-pub use read_back::{ReadBack, Wanted, read_back};
-pub use recall::{Recall, RecallPages};
+pub use read_back::{ReadBack, Recall, Wanted, bring_back, read_back};
 pub use shrink::{Shrink, ShrinkOutcome, ShrinkThread};
 pub use worker::{StopFlag, Worker};

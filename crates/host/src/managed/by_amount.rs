@@ -10,9 +10,9 @@
 use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
-use strata_linux::actuator::{ByAmount, Freed};
+use strata_linux::actuator::{ShrinkOutcome, ShrinkThread};
 use strata_linux::addr::PAGE_BYTES;
-use strata_linux::cgroup::{Amount, GroupReader, is_reclaimed_by_amount};
+use strata_linux::cgroup::{Amount, GroupReader, is_reclaimed_by_amount, reclaim_from};
 use strata_lru::GroupId;
 use strata_lru::ages::Aged;
 
@@ -92,7 +92,7 @@ pub(super) fn step_within(writes_room: Option<u64>) -> u64 {
 /// Requests from their choice to their end.
 #[derive(Debug)]
 pub(super) struct Amounts {
-    thread: ByAmount,
+    thread: ShrinkThread<(GroupReader, Amount)>,
     waiting: VecDeque<(GroupId, GroupReader, Amount)>,
     asked: Option<GroupId>,
 }
@@ -100,7 +100,9 @@ pub(super) struct Amounts {
 impl Amounts {
     pub(super) fn start() -> io::Result<Amounts> {
         Ok(Amounts {
-            thread: ByAmount::start()?,
+            thread: ShrinkThread::start(|(group, amount): (GroupReader, Amount)| {
+                reclaim_from(&group, amount)
+            })?,
             waiting: VecDeque::new(),
             asked: None,
         })
@@ -129,11 +131,11 @@ impl Amounts {
     }
 
     /// The group of which the kernel has taken, and what became of that; it gets more to do.
-    pub(super) fn collect(&mut self) -> Option<(GroupId, Freed)> {
+    pub(super) fn collect(&mut self) -> Option<(GroupId, ShrinkOutcome)> {
         let freed = self.thread.poll()?;
         let group = self.asked.take()?;
         self.hand_over();
-        if let Err(error) = &freed.bytes {
+        if let Err(error) = &freed.result {
             tracing::debug!("{error}");
         }
         Some((group, freed))
@@ -144,7 +146,7 @@ impl Amounts {
             return;
         }
         if let Some((group, reader, amount)) = self.waiting.pop_front() {
-            self.thread.try_submit(&reader, amount);
+            self.thread.try_submit((reader, amount));
             self.asked = Some(group);
         }
     }

@@ -263,11 +263,11 @@ impl Managed {
         if let Some(amounts) = &mut self.amounts {
             while let Some((id, freed)) = amounts.collect() {
                 self.pages.asked(id);
-                let freed_bytes = *freed.bytes.as_ref().unwrap_or(&0);
+                let freed_bytes = *freed.result.as_ref().unwrap_or(&0);
                 self.prices
                     .amount
                     .note(freed.cpu_ns, freed_bytes / PAGE_BYTES);
-                let has_failed = freed.bytes.is_err();
+                let has_failed = freed.result.is_err();
                 if let Some(group) = self.groups.get_mut(&id).filter(|_| has_failed) {
                     group.fares.rests(observer.elapsed());
                 }

@@ -55,6 +55,8 @@ pub(super) struct Actuators {
     threads: Threads,
     waiting: VecDeque<PageoutRequest>,
     counters: EvictionReport,
+    /// What the kernel was asked for last.
+    asked_bytes: u64,
     /// What was done with page cache, where it is looked at at all.
     page_cache: Option<PageCacheReport>,
     /// What censuses and looks have found that the loop was not told yet.
@@ -73,6 +75,7 @@ impl Actuators {
             threads,
             waiting: VecDeque::new(),
             counters: EvictionReport::default(),
+            asked_bytes: 0,
             played: Vec::new(),
             recorder,
         }
@@ -148,7 +151,7 @@ impl Actuators {
 
     fn hear_kernel(&mut self, outcome: &ShrinkOutcome, heard: &mut Heard) {
         self.recorder
-            .note_report(|| Report::Reclaim(names::reclaim_report(outcome)));
+            .note_report(|| Report::Reclaim(names::reclaim_report(outcome, self.asked_bytes)));
         self.counters.reclaim_cpu_ns += outcome.cpu_ns;
         heard.reports.push(match &outcome.result {
             Ok(freed) => {
@@ -279,6 +282,7 @@ impl Actuators {
         let is_taken = kernel.is_some_and(|of| of.try_submit(bytes));
         if is_taken {
             self.counters.reclaim_asked_bytes += bytes;
+            self.asked_bytes = bytes;
         }
         is_taken
     }

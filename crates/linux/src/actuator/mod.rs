@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Pageout::try_submit(PageoutRequest)  ->  its thread  ->  Pageout::poll() -> PageoutReport
-//!   ShrinkThread::try_submit(bytes)      ->  its thread  ->  ShrinkThread::poll() -> ShrinkOutcome
+//!   ShrinkThread::try_submit(amount)     ->  its thread  ->  ShrinkThread::poll() -> ShrinkOutcome
 //!   Recall::try_submit(ranges)           ->  its thread  ->  (nothing is told)
 //!   CacheThread::try_submit(what)        ->  its thread  ->  CacheThread::poll() -> CacheOutcome
 //!   GroupsCacheThread::try_submit(what)  ->  its thread  ->  GroupsCacheThread::poll() -> GroupsCacheDone
@@ -28,7 +28,6 @@
 //! - I4: nothing is taken that can't be read back: advice only, never a write to a process.
 
 mod advise;
-mod by_amount;
 mod cache;
 mod cache_files;
 mod cache_mover;
@@ -46,7 +45,6 @@ mod units;
 mod worker;
 
 pub use advise::PageoutError;
-pub use by_amount::{ByAmount, Freed};
 pub use cache::{CacheDone, CacheOutcome, CacheRequest, CacheThread, CacheTotals, Which};
 pub use cache_mover::{CacheMoveReport, CacheMoveRequest, CacheMover, CachePages, Promote};
 pub use groups_cache::{GroupCache, GroupsCacheDone, GroupsCacheRequest, GroupsCacheThread};
@@ -55,5 +53,5 @@ pub use pageout::{Pageout, PageoutConfig};
 pub use pass::{PageTarget, PageoutReport, PageoutRequest};
 pub use put_away::PutAway;
 pub use read_back::{ReadBack, Recall, Wanted, bring_back, read_back};
-pub use shrink::{Shrink, ShrinkOutcome, ShrinkThread};
+pub use shrink::{ShrinkOutcome, ShrinkThread};
 pub use worker::{StopFlag, Worker};

@@ -1,6 +1,6 @@
-//! A thread around the kernel's batched reclaim of a group.
+//! A thread that has the kernel reclaim by amount: the kernel chooses the pages.
 //!
-//! **Owns** when it runs: one request at a time, the result polled later. **Does not own** how the
+//! **Owns** when it runs: one request at a time, the result polled later. **Does not own** what a request names, nor how the
 //! kernel is asked (`cgroup`: `memory.reclaim`, or the careful dip on version 1).
 
 use std::io;
@@ -14,23 +14,9 @@ use super::worker::Worker;
 use crate::cgroup::ReclaimError;
 use crate::process::thread_cpu_ns;
 
-/// Somebody who can make the kernel reclaim from a group. May take seconds.
-pub trait Shrink: Send {
-    /// Asks for `bytes` to be reclaimed; returns the bytes that were.
-    fn shrink(&mut self, bytes: u64) -> Result<u64, ReclaimError>;
-}
-
-impl<F: FnMut(u64) -> Result<u64, ReclaimError> + Send> Shrink for F {
-    fn shrink(&mut self, bytes: u64) -> Result<u64, ReclaimError> {
-        self(bytes)
-    }
-}
-
 /// What became of one request.
 #[derive(Debug)]
 pub struct ShrinkOutcome {
-    /// Bytes asked for.
-    pub asked_bytes: u64,
     /// Bytes reclaimed.
     pub result: Result<u64, ReclaimError>,
     /// Wall time, nanoseconds.
@@ -39,24 +25,27 @@ pub struct ShrinkOutcome {
     pub cpu_ns: u64,
 }
 
-/// Runs a [`Shrink`] beside the control loop; at most one request is outstanding.
+/// Asks the kernel beside the control loop; at most one request (bytes, say) is outstanding.
 #[derive(Debug)]
-pub struct ShrinkThread {
-    worker: Worker<u64, ShrinkOutcome>,
+pub struct ShrinkThread<Request = u64> {
+    worker: Worker<Request, ShrinkOutcome>,
 }
 
-impl ShrinkThread {
-    /// Starts the thread.
-    pub fn start(mut how: impl Shrink + 'static) -> io::Result<ShrinkThread> {
-        let worker = Worker::start("strata-shrink", 1, move |asked_bytes, stop| {
+impl<Request: Send + 'static> ShrinkThread<Request> {
+    /// Starts the thread. `shrink` asks the kernel, which may take seconds, and returns the bytes that were reclaimed.
+    ///
+    /// # Errors
+    /// There can be none.
+    pub fn start(
+        mut shrink: impl FnMut(Request) -> Result<u64, ReclaimError> + Send + 'static,
+    ) -> io::Result<ShrinkThread<Request>> {
+        let worker = Worker::start("strata-shrink", 1, move |request, stop| {
             let (start, cpu_start) = (Instant::now(), thread_cpu_ns());
-            let result = if stop.is_set() {
-                Ok(0)
-            } else {
-                how.shrink(asked_bytes)
+            let result = match stop.is_set() {
+                true => Ok(0),
+                false => shrink(request),
             };
             ShrinkOutcome {
-                asked_bytes,
                 result,
                 wall_ns: start.elapsed().as_nanos() as u64,
                 cpu_ns: thread_cpu_ns() - cpu_start,
@@ -65,9 +54,14 @@ impl ShrinkThread {
         Ok(ShrinkThread { worker })
     }
 
-    /// Asks for `bytes`; false if the last request has not been answered and polled yet.
-    pub fn try_submit(&mut self, bytes: u64) -> bool {
-        self.worker.try_submit(bytes).is_ok()
+    /// Hands a request over; false if the last one has not been answered and polled yet.
+    pub fn try_submit(&mut self, request: Request) -> bool {
+        self.worker.try_submit(request).is_ok()
+    }
+
+    /// Whether the thread waits in the kernel and does nothing for long.
+    pub fn stands_still(&mut self) -> bool {
+        self.worker.stands_still()
     }
 
     /// Takes the outcome of the last request, if it is there.
@@ -129,7 +123,6 @@ mod tests {
         assert!(thread.poll().is_none());
         go.send(()).unwrap();
         let outcome = wait(&mut thread);
-        assert_eq!(outcome.asked_bytes, 4096);
         assert_eq!(outcome.result.unwrap(), 2048);
         assert!(outcome.wall_ns >= outcome.cpu_ns / 2);
 
@@ -140,7 +133,7 @@ mod tests {
         assert!(!thread.try_submit(1));
     }
 
-    fn wait(thread: &mut ShrinkThread) -> ShrinkOutcome {
+    fn wait(thread: &mut ShrinkThread<u64>) -> ShrinkOutcome {
         loop {
             if let Some(outcome) = thread.poll() {
                 return outcome;

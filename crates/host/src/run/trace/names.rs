@@ -31,14 +31,14 @@ pub(crate) fn pageout_report(report: &actuator::PageoutReport) -> PageoutReport 
     }
 }
 
-pub(crate) fn reclaim_report(outcome: &ShrinkOutcome) -> ReclaimReport {
+pub(crate) fn reclaim_report(outcome: &ShrinkOutcome, asked_bytes: u64) -> ReclaimReport {
     let failure = |error: &ReclaimError| match error {
         ReclaimError::Outpaced(_) => ReclaimFailure::Outpaced,
         ReclaimError::AtFloor(_) => ReclaimFailure::AtFloor,
         _ => ReclaimFailure::NothingFound,
     };
     ReclaimReport {
-        asked_bytes: outcome.asked_bytes,
+        asked_bytes,
         freed_bytes: outcome.result.as_ref().ok().copied(),
         failure: outcome.result.as_ref().err().map(failure),
         wall_ns: outcome.wall_ns,

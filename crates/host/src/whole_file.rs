@@ -19,9 +19,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use strata_linux::units::Bytes;
-
-/// Names that are tried for a draft: others may have put files there.
-const DRAFTS_MAX: u32 = 16;
+use tempfile::NamedTempFile;
 
 /// What a file that is not there yet may be read by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,10 +33,8 @@ pub enum Fresh {
 /// A file that grows beside its place. Dropped before [`Draft::put`] it is removed.
 #[derive(Debug)]
 pub struct Draft {
-    file: File,
-    path: PathBuf,
+    file: NamedTempFile,
     place: PathBuf,
-    is_put: bool,
 }
 
 impl Draft {
@@ -53,20 +49,22 @@ impl Draft {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
-        let (file, path) = create_beside(place)?;
-        let draft = Draft {
-            file,
-            path,
-            place: place.to_owned(),
-            is_put: false,
-        };
+        let name = place.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
+        let mut prefix = OsString::from(".");
+        prefix.push(name);
+        let directory = place.parent().filter(|of| !of.as_os_str().is_empty());
+        let draft = tempfile::Builder::new()
+            .prefix(&prefix)
+            .suffix(".tmp")
+            .permissions(fs::Permissions::from_mode(0o666))
+            .tempfile_in(directory.unwrap_or(Path::new(".")))?;
         let mode = match (&former, fresh) {
             (Some(former), _) => {
                 let (uid, gid) = (former.uid(), former.gid());
-                let made = draft.file.metadata()?;
+                let made = draft.as_file().metadata()?;
                 if (made.uid(), made.gid()) != (uid, gid) {
                     // Before its mode: what is set for one owner must not hold for another.
-                    fchown(&draft.file, Some(uid), Some(gid))?;
+                    fchown(draft.as_file(), Some(uid), Some(gid))?;
                 }
                 Some(former.mode() & 0o777)
             }
@@ -75,32 +73,24 @@ impl Draft {
         };
         if let Some(mode) = mode {
             draft
-                .file
+                .as_file()
                 .set_permissions(fs::Permissions::from_mode(mode))?;
         }
-        Ok(draft)
+        Ok(Draft {
+            file: draft,
+            place: place.to_owned(),
+        })
     }
 
     /// Where to write.
     pub fn file(&self) -> &File {
-        &self.file
+        self.file.as_file()
     }
 
     /// Puts it in its place; returns what can tell it from others there later.
-    pub fn put(mut self) -> io::Result<FileId> {
-        let id = FileId::of(&self.file.metadata()?);
-        fs::rename(&self.path, &self.place)?;
-        self.is_put = true;
-        Ok(id)
-    }
-}
-
-impl Drop for Draft {
-    fn drop(&mut self) {
-        if !self.is_put {
-            // The failure that left it says enough.
-            let _ = fs::remove_file(&self.path);
-        }
+    pub fn put(self) -> io::Result<FileId> {
+        let file = self.file.persist(&self.place)?;
+        Ok(FileId::of(&file.metadata()?))
     }
 }
 
@@ -295,24 +285,6 @@ fn no_file(place: &Path, found: &fs::Metadata) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, why)
 }
 
-/// Never opens what is there already, whoever made it.
-fn create_beside(place: &Path) -> io::Result<(File, PathBuf)> {
-    let name = place.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
-    let mut taken = io::ErrorKind::AlreadyExists.into();
-    for attempt in 0..DRAFTS_MAX {
-        let mut draft = OsString::from(".");
-        draft.push(name);
-        draft.push(format!(".{}-{attempt}.tmp", std::process::id()));
-        let path = place.with_file_name(draft);
-        match File::create_new(&path) {
-            Ok(file) => return Ok((file, path)),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => taken = error,
-            Err(error) => return Err(error),
-        }
-    }
-    Err(taken)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -370,17 +342,6 @@ mod tests {
         let ours = replace(&path, b"x", Fresh::Public).unwrap();
         ours.remove_from(&path).unwrap();
         assert!(!path.exists());
-    }
-
-    #[test]
-    fn a_draft_never_writes_into_what_others_have_put_there() {
-        let directory = tempfile::tempdir().unwrap();
-        let (victim, path) = (directory.path().join("victim"), directory.path().join("f"));
-        fs::write(&victim, "precious").unwrap();
-        let name = format!(".f.{}-0.tmp", std::process::id());
-        symlink(&victim, directory.path().join(name)).unwrap();
-        replace(&path, b"x", Fresh::Public).unwrap();
-        assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
     }
 
     #[test]

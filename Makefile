@@ -26,13 +26,13 @@ check: ## quick: does it compile, is it tidy
 bench: ## speed, scans and kills beside the kernel alone, an hour and a half; writes docs/validation/benchmarks/ (NAME=name for another, NAME=all)
 	@scripts/bench.sh $(NAME)
 
-evaluate: ## against real kernels and the best policies known; writes docs/validation/fidelity.md, docs/validation/evaluation.md
+evaluate: ## against real kernels and the best policies known; writes docs/validation/fidelity.md, docs/develop/evaluation.md
 	@scripts/evaluate.sh
 
-fuzz: ## each fuzz target for a while (FUZZ_SECONDS); writes docs/validation/fuzz.md
+fuzz: ## each fuzz target for a while (FUZZ_SECONDS); writes docs/develop/fuzz.md
 	@scripts/fuzz.sh
 
-coverage: ## which lines of the engine its tests run; writes docs/validation/coverage.md
+coverage: ## which lines of the engine its tests run; writes docs/develop/coverage.md
 	@scripts/coverage.sh
 
 evaluate-guard: ## what a guard gives back of real programs, and what that costs; writes docs/validation/guard.md (QUICK=1: six minutes, writes nothing)

@@ -2,7 +2,7 @@
 # `make coverage`: which lines of the engine (crates/lru) its own tests run, by cargo llvm-cov.
 #   coverage.sh [CRATE]      strata-lru when none is named
 # Installs cargo-llvm-cov and the llvm-tools component into the user's cargo and rustup when they are
-# missing. Writes docs/validation/coverage.md; exit 1 below COVERAGE_MIN percent of lines (90).
+# missing. Writes docs/develop/coverage.md; exit 1 below COVERAGE_MIN percent of lines (90).
 source "$(dirname "$0")/lib.sh"
 crate=${1:-strata-lru}
 scripts/setup.sh
@@ -20,7 +20,7 @@ cargo llvm-cov --package "$crate" --json --summary-only --ignore-filename-regex 
     --output-path "$report" >&2
 status=0
 made="$(date -u +%Y-%m-%d), commit $(git rev-parse --short HEAD)"
-python3 - "$report" "$crate" "${COVERAGE_MIN:-90}" "$made" >docs/validation/coverage.md.new <<'EOF' || status=$?
+python3 - "$report" "$crate" "${COVERAGE_MIN:-90}" "$made" >docs/develop/coverage.md.new <<'EOF' || status=$?
 import json, os, sys
 report, crate, least, made = sys.argv[1], sys.argv[2], float(sys.argv[3]), sys.argv[4]
 root = f"crates/{crate.removeprefix('strata-')}/src"
@@ -33,6 +33,6 @@ least_run = sorted(data["files"], key=share)[:5]
 print("Least of: " + ", ".join(f"`{os.path.relpath(file['filename'], root)}` ({share(file):.0f} %)" for file in least_run) + ".")
 sys.exit(total["percent"] < least)
 EOF
-mv docs/validation/coverage.md.new docs/validation/coverage.md
-sed -n 3p docs/validation/coverage.md
+mv docs/develop/coverage.md.new docs/develop/coverage.md
+sed -n 3p docs/develop/coverage.md
 exit $status

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The tables of docs/validation/evaluation.md, out of what scripts/evaluate.sh has computed.
+"""The tables of docs/develop/evaluation.md, out of what scripts/evaluate.sh has computed.
 
 evaluate.py sizes CSV                          amounts of memory that `strata sim` replayed, in pages
 evaluate.py SECTION FRESH ZOO FILE=TRACE...    prints a table (`ratios`: CSV): FRESH has FILE.fd.csv and FILE.mmap.csv of

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # `make evaluate`: how close the simulator is to real kernels, and the policies to the best known ones.
-# Rewrites the tables of docs/validation/fidelity.md and docs/validation/evaluation.md; the words around them stay.
+# Rewrites the tables of docs/validation/fidelity.md and docs/develop/evaluation.md; the words around them stay.
 #   evaluate.sh               all of it
 #   evaluate.sh --one TRACE   computes what the tables need of one trace, as CSV below target/evaluate
 # Traces are looked for in STRATA_SHARED (../shared beside the checkout); few of them may be part of
@@ -118,13 +118,13 @@ mapfile -t shared_names < <(names "${traces[@]}")
 mapfile -t held_names < <(names "${held_out[@]}")
 for section in relative mapped; do
     scripts/evaluate.py $section "$fresh" "$results/zoo" "${shared_names[@]}" |
-        scripts/evaluate.py splice docs/validation/evaluation.md $section
+        scripts/evaluate.py splice docs/develop/evaluation.md $section
 done
 scripts/evaluate.py relative "$fresh" "$results/zoo" "${held_names[@]}" |
-    scripts/evaluate.py splice docs/validation/evaluation.md held-out-relative
+    scripts/evaluate.py splice docs/develop/evaluation.md held-out-relative
 {
     scripts/evaluate.py ratios "$fresh" "$results/zoo" "${shared_names[@]}"
     scripts/evaluate.py ratios "$fresh" "$results/zoo" "${held_names[@]}" | tail -n +2
-} >docs/validation/miss_ratios.csv
+} >docs/develop/miss_ratios.csv
 printf '%s, commit %s, by\n\n    make evaluate\n' "$(date -u +%Y-%m-%d)" "$(git rev-parse --short HEAD)" |
-    scripts/evaluate.py splice docs/validation/evaluation.md made
+    scripts/evaluate.py splice docs/develop/evaluation.md made

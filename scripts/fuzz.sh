@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # `make fuzz`: runs each fuzz target for a while, from small traces that hold what it reads, and writes
-# docs/validation/fuzz.md. What was found is kept in target/fuzz/found/, to be made a test; then it fails.
+# docs/develop/fuzz.md. What was found is kept in target/fuzz/found/, to be made a test; then it fails.
 #   fuzz.sh [TARGET...]       all when none is named; FUZZ_SECONDS is the time for each (60)
 source "$(dirname "$0")/lib.sh"
 seconds=${FUZZ_SECONDS:-60}
@@ -56,7 +56,7 @@ for target in "${targets[@]}"; do
 done
 rmdir fuzz/artifacts/* fuzz/artifacts fuzz/corpus/* fuzz/corpus 2>/dev/null || true
 [ $# = 0 ] || { printf '%s' "$rows"; exit $failed; }
-cat >docs/validation/fuzz.md <<END
+cat >docs/develop/fuzz.md <<END
 # Fuzzing: what reads bytes that others wrote
 
 $(date -u +%Y-%m-%d), commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown); $seconds seconds for each target, one process, address sanitizer and overflow checks on.

@@ -385,6 +385,7 @@ fn every_folder_of_pages_has_an_index_with_a_line_for_each() {
         ("docs/README.md", "docs/guide"),
         ("docs/README.md", "docs/reference"),
         ("docs/README.md", "docs/validation"),
+        ("docs/README.md", "docs/develop"),
         ("docs/README.md", "docs/recordings"),
         ("docs/decisions/README.md", "docs/decisions"),
         (

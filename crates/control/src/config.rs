@@ -1,7 +1,7 @@
 //! Every tunable of the loop: the numbers of all modules in one value.
 //!
 //! **Owns** which modules have numbers, and setting one by its name. **Does not own** the numbers, their ranges and
-//! reasons: they stand beside the code that uses them, and `docs/reference/tunables.md` lists them.
+//! reasons: they stand beside the code that uses them, and `docs/develop/tunables.md` lists them.
 
 use crate::strategy::{admit_cache, drop_cache, split_huge};
 use crate::tunables::{OutOfRange, Tunables, config_of};
@@ -64,7 +64,7 @@ impl fmt::Display for SetError {
         match self {
             SetError::Unknown(name) => write!(
                 out,
-                "no tunable is called {name}; they are MODULE.NAME, for example walks.pause_ms_min, and docs/reference/tunables.md \
+                "no tunable is called {name}; they are MODULE.NAME, for example walks.pause_ms_min, and docs/develop/tunables.md \
                  lists them"
             ),
             SetError::NotWhole(name, value) => {
@@ -78,7 +78,7 @@ impl fmt::Display for SetError {
 impl std::error::Error for SetError {}
 
 impl Config {
-    /// A config with one tunable set, by its name in `docs/reference/tunables.md`: module and name, a dot between them.
+    /// A config with one tunable set, by its name in `docs/develop/tunables.md`: module and name, a dot between them.
     ///
     /// # Errors
     /// [`SetError`]; nothing is set then.
@@ -131,7 +131,7 @@ mod tests {
         let default = Config::default();
         let refused = |name: &str, value| default.with(name, value).unwrap_err().to_string();
         assert!(refused("walks", 3.0).contains("no tunable is called walks"));
-        assert!(refused("walks.pace", 3.0).contains("docs/reference/tunables.md"));
+        assert!(refused("walks.pace", 3.0).contains("docs/develop/tunables.md"));
         assert!(refused("", 3.0).contains("no tunable"));
         assert!(refused("walks.pause_ms_min", 2.5).contains("whole number"));
         assert!(refused("walks.pause_ms_min", -1.0).contains("whole number"));

@@ -1,4 +1,4 @@
-//! The tunables as a whole: defaults are in range, nothing else is taken, and docs/reference/tunables.md lists them.
+//! The tunables as a whole: defaults are in range, nothing else is taken, and docs/develop/tunables.md lists them.
 //!
 //! `STRATA_BLESS=1 cargo test -p strata-control --test tunables` writes the document.
 
@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 use strata_control::{Config, Tunable, Tunables};
 
-const DOCUMENT: &str = "../../docs/reference/tunables.md";
+const DOCUMENT: &str = "../../docs/develop/tunables.md";
 
 /// What stands above the table.
 const HEAD: &str = "\
@@ -107,10 +107,10 @@ fn the_document_lists_them_all() {
     if std::env::var_os("STRATA_BLESS").is_some() {
         fs::write(&path, &text).expect("writable");
     }
-    let kept = fs::read_to_string(&path).expect("docs/reference/tunables.md");
+    let kept = fs::read_to_string(&path).expect("docs/develop/tunables.md");
     assert!(
         kept == text,
-        "docs/reference/tunables.md is not what the code says; \
+        "docs/develop/tunables.md is not what the code says; \
          STRATA_BLESS=1 cargo test -p strata-control --test tunables writes it"
     );
 }

@@ -38,7 +38,7 @@
 //! 7. **Feedback.** The rates of return per tier and kind decide what is spared and what goes first
 //!    next time (`controller.rs`).
 //!
-//! Where a comment says "rules 2.1" it means that section of `docs/reference/RULES.md`, which also names the
+//! Where a comment says "rules 2.1" it means that section of `docs/develop/RULES.md`, which also names the
 //! test that holds the rule. How kernels differ is data ([`KernelModel`], [`Rules`]), not branches.
 //!
 //! # Example

@@ -169,7 +169,7 @@ pub(crate) struct SimArgs {
     ///
     /// The control loop is that of strata run --memory SIZE. It asks the played kernel to reclaim, takes pages, says which
     /// are warm and which are cold, and moves the limit. Each of these and each fault takes time, at the prices of
-    /// docs/validation/steered.md. Only mglru and two-list play a kernel; other policies are refused.
+    /// docs/develop/steered.md. Only mglru and two-list play a kernel; other policies are refused.
     #[arg(long, conflicts_with_all = ["groups", "tiers"])]
     steered: bool,
 
@@ -196,7 +196,7 @@ pub(crate) struct SimArgs {
     #[arg(long, requires = "steered")]
     keep_page_cache: bool,
 
-    /// With --steered: a tunable of the control loop, once for each; docs/reference/tunables.md lists them
+    /// With --steered: a tunable of the control loop, once for each; docs/develop/tunables.md lists them
     ///
     /// For example walks.pause_ms_min=40. What is not set is as under strata run.
     #[arg(long = "set", value_name = "NAME=VALUE", requires = "steered", value_parser = tunable_arg)]

@@ -27,7 +27,7 @@ config! {
     action_ms_max: u64 = 5, 1..=100, "ms";
 }
 
-/// What a page costs that the kernel is asked to reclaim (`docs/validation/steered.md`): a cap pays for so many; nanoseconds.
+/// What a page costs that the kernel is asked to reclaim (`docs/develop/steered.md`): a cap pays for so many; nanoseconds.
 const RECLAIM_PAGE_NS: u64 = 10_000;
 /// A cap holds over windows of this length, milliseconds.
 const WINDOW_MS: u64 = 1000;

@@ -1,4 +1,4 @@
-//! `docs/reference/RULES.md` names only tests that exist, and says of every rule which holds it.
+//! `docs/develop/RULES.md` names only tests that exist, and says of every rule which holds it.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -24,7 +24,7 @@ fn every_test_named_in_the_rules_exists() {
     for folder in ["crates/lru/src", "crates/lru/tests", "crates/sim/src"] {
         functions_of(&root.join(folder), &mut tests);
     }
-    let rules = fs::read_to_string(root.join("docs/reference/RULES.md")).unwrap();
+    let rules = fs::read_to_string(root.join("docs/develop/RULES.md")).unwrap();
     let mut nr_named = 0;
     for quoted in rules.split('`').skip(1).step_by(2) {
         // Test names are sentences; nothing else quoted has three underscores.
@@ -33,7 +33,7 @@ fn every_test_named_in_the_rules_exists() {
         {
             assert!(
                 tests.contains(quoted),
-                "docs/reference/RULES.md names {quoted}, which is no test"
+                "docs/develop/RULES.md names {quoted}, which is no test"
             );
             nr_named += 1;
         }
@@ -44,7 +44,7 @@ fn every_test_named_in_the_rules_exists() {
 #[test]
 fn every_rule_names_a_test_or_says_why_not() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let rules = fs::read_to_string(root.join("docs/reference/RULES.md")).unwrap();
+    let rules = fs::read_to_string(root.join("docs/develop/RULES.md")).unwrap();
     let rows = rules.lines().filter(|line| line.starts_with('|'));
     for row in rows.filter(|row| !row.starts_with("|---") && !row.starts_with("| section")) {
         let cells: Vec<&str> = row.trim_matches('|').split('|').collect();

@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn the_table_names_every_price_with_its_value() {
         let table = include_str!("prices.rs");
-        let docs = include_str!("../../../../docs/validation/steered.md");
+        let docs = include_str!("../../../../docs/develop/steered.md");
         for (name, ns) in ALL {
             for (text, start) in [(table, "//! "), (docs, "")] {
                 let line = format!("{start}| `{name}` | {ns} |");

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The screens of `strata top` that the documents show: a redis of which keys are read more and less often
 # and a postgres with pgbench, each in a cgroup with a limit, watched for SCREENS_SECONDS (150, at least 62) each time.
-# Needs root. Captures what stands on a terminal of 24 lines into docs/guide/top.md, between its marks, what
-# `strata files` prints into docs/guide/files.md, and draws docs/images/top.svg.
+# Needs root. Captures what stands on a terminal of 24 lines, and what `strata files` prints, into docs/guide/see.md,
+# between its marks, and draws docs/images/top.svg.
 source "$(dirname "$0")/lib.sh"
 seconds=${SCREENS_SECONDS:-150}
 [ "$(id -u)" = 0 ] || fail "needs root, to make cgroups"
@@ -119,8 +119,6 @@ screen send-keys q
 "$strata" top --once --for "${seconds}s" --format svg --cgroup /redis >"$work/top.svg" 2>"$work/top.log"
 
 for name in kinds list detail files cached; do
-    page=docs/guide/top.md
-    [ $name != cached ] || page=docs/guide/files.md
     sed -i "s,$work/,/run/,; s,$PWD/,/usr/local/strata/," "$work/$name"
     awk -v name="$name" -v file="$work/$name" '
         $0 == "<!-- " name " -->" {
@@ -129,8 +127,8 @@ for name in kinds list detail files cached; do
             print "```"; skip = 1; next
         }
         $0 == "<!-- end -->" { skip = 0 }
-        !skip' $page >"$work/page.md"
-    cat "$work/page.md" >$page
+        !skip' docs/guide/see.md >"$work/page.md"
+    cat "$work/page.md" >docs/guide/see.md
 done
 # A path of this machine says nothing. A column of the picture is 9 wide.
 DIR=$target_dir perl -pe 's{textLength="\d+"([^>]*)>\Q$ENV{DIR}\E([^<]*)<}

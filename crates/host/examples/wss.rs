@@ -6,7 +6,7 @@
 //! asked, after the last walk, for as much memory as is truly idle: what it gives up although it is
 //! hot was wrongly called idle, what it keeps although it is idle was wrongly called hot. Walks are
 //! half a second apart, a watch is six seconds long; a run in which a walk came late is done again.
-//! Rounds of accesses are 100 ms apart, 10 ms with huge pages (docs/guide/wss.md says why).
+//! Rounds of accesses are 100 ms apart, 10 ms with huge pages, whose translations stay in the TLB for longer.
 //!
 //! ```text
 //! cargo run --release -p strata-host --example wss

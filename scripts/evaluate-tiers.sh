@@ -32,18 +32,20 @@ cat "$target_dir/evaluate-tiers-guests"
 } | scripts/evaluate.py splice $page guests
 
 simulated() {
-    printf '| reads | policy | strategy | hits on the fast node | pages up |\n|---|---|---|---:|---:|\n'
+    printf '| strategy | zipf, `mglru` | zipf, `two-list` | loop, `mglru` | loop, `two-list` |\n|---|---:|---:|---:|---:|\n'
     local trace policy strategy
-    for trace in gen:zipf,pages=8000,via=fd gen:loop,pages=8000,via=fd; do
-        for policy in mglru two-list; do
-            for strategy in never first-access rfc-as-coded refs five-conditions; do
+    for strategy in never first-access rfc-as-coded refs five-conditions; do
+        printf '| `%s` |' $strategy
+        for trace in gen:zipf,pages=8000,via=fd gen:loop,pages=8000,via=fd; do
+            for policy in mglru two-list; do
                 "$strata" sim "$trace" --memory 9000 --tiers "25:75+page-cache=$strategy" --policy $policy --format json |
                     python3 -c 'import json, sys
 tiers = json.load(sys.stdin)["runs"][0]["reclaim"]["tiers"]
 hits, moved = tiers["hits"], tiers["pgpromote_success"]
-print("|", " | ".join(sys.argv[1:]), f"| {hits[0] / sum(hits):.1%} | {moved:,} |")' "$trace" $policy "$strategy"
+print(f" {hits[0] / sum(hits):.1%}; {moved:,} |", end="")'
             done
         done
+        echo
     done
 }
 simulated >"$target_dir/evaluate-tiers-sim"

@@ -125,18 +125,19 @@ def splice(page, name):
 
 
 def beside(*logs):
-    """Lines of three cells; what a log lacks is empty."""
+    """Lines of three cells: a table for each first cell, with a column for each log that has something of it."""
     heads, paths = zip(*(log.split("=", 1) for log in logs))
     found = {}
     for number, path in enumerate(paths):
         with open(path, errors="replace") as file:
             rows = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in file if line.startswith("|")]
-        for what, counted, cell in (row for row in rows[2:] if len(row) == 3):
-            found.setdefault((what, counted), [""] * len(paths))[number] = cell
-    print("| what | counted | " + " | ".join(heads) + " |")
-    print("|---|---|" + "---|" * len(heads))
-    for key, cells in found.items():
-        print(("| " + " | ".join([*key, *cells]) + " |").replace("|  |", "| |"))
+        for of, counted, cell in (row for row in rows[2:] if len(row) == 3):
+            found.setdefault(of, {}).setdefault(counted, [""] * len(paths))[number] = cell
+    for of, rows in found.items():
+        kept = [number for number in range(len(heads)) if any(cells[number] for cells in rows.values())]
+        print(f"{of}:\n")
+        table(["", *(heads[number] for number in kept)], [[counted, *(cells[number] for number in kept)] for counted, cells in rows.items()])
+        print()
 
 
 def planned(plan, budget):

@@ -1,6 +1,6 @@
 """Parts of scripts/evaluate-tiers.sh, in a guest whose second memory node has no processor: counts, no times.
 
-  tiers.py STRATA WORK DISK [PART...]    prints table rows of each part: `what | counted | found`
+  tiers.py STRATA WORK DISK [PART...]    prints table rows of each part: `of what | counted | found`
 """
 
 import ctypes
@@ -161,6 +161,9 @@ def swap_used():
     return sum(int(line.split()[3]) for line in open("/proc/swaps").read().splitlines()[1:]) << 10
 
 
+HALVES = "A program of 96 MiB uses one half, then the other"
+
+
 def halves(strata, work, _disk):
     """The cold half goes down, the hot one stays; then they trade places."""
     number = 96 * MIB // PAGE
@@ -170,14 +173,14 @@ def halves(strata, work, _disk):
     share = lambda first, end, node: program.on_nodes(first, end).get(node, 0) / (end - first)
     parted = guard.wait(lambda _: share(half, number, SLOW) >= 0.95, 300)
     cold, hot, swapped = share(half, number, SLOW), share(0, half, FAST), swap_used()
-    print(f"| a program of 96 MiB, half of it in use | cold half on the slow node, hot half on the fast one | {cold:.1%}, {hot:.1%}, after {parted} walks |")
-    print(f"| | swap in use meanwhile | {swapped // 1024} KiB |")
+    print(f"| {HALVES} | cold half on the slow node, hot half on the fast one | {cold:.1%}, {hot:.1%}, after {parted} walks |")
+    print(f"| {HALVES} | swap in use meanwhile | {swapped // 1024} KiB |")
     program.tell(f"use {half} {number}")
     traded = guard.wait(lambda _: share(half, number, FAST) >= 0.95 and share(0, half, SLOW) >= 0.95, 600)
-    print(f"| the halves trade places | walks until 95 % of both have; content | {traded}; {'right' if program.is_right() else 'WRONG'} |")
+    print(f"| {HALVES} | walks until 95 % of both have traded places; content | {traded}; {'right' if program.is_right() else 'WRONG'} |")
     counts = guard.end()
     program.end()
-    print(f"| | `pgdemote_proactive`, `pgpromote_success`, `pgmigrate_fail` | {counts['pgdemote_proactive']:,}, {counts['pgpromote_success']:,}, {counts['pgmigrate_fail']:,} |")
+    print(f"| {HALVES} | `pgdemote_proactive`, `pgpromote_success`, `pgmigrate_fail` | {counts['pgdemote_proactive']:,}, {counts['pgpromote_success']:,}, {counts['pgmigrate_fail']:,} |")
 
 
 def write(path, mib):
@@ -207,6 +210,9 @@ def again(path):
             pass
 
 
+TWO_FILES = "Two files of 16 MiB: of that read again and again, of that read once, on the fast node; pages moved; MiB/s at most"
+
+
 def cache(strata, work, disk):
     """A file that is read again and again, and one that was read once, both on the slow node: what comes up by each strategy."""
     # A group that nobody is in is not looked after.
@@ -228,7 +234,7 @@ def cache(strata, work, disk):
             last = now or last
         counts = guard.end()
         up, stayed = file_on_nodes(often)[FAST] / 4096, file_on_nodes(once)[FAST] / 4096
-        print(f"| two files of 16 MiB, `{strategy}`, at 4 MiB/s | of what is read again and again, of what was read once, on the fast node | {up:.0%}, {stayed:.0%}; {counts['nr_promoted_unmapped_pages']:,} pages moved, {most:.1f} MiB/s at most |")
+        print(f"| {TWO_FILES} | `{strategy}` | {up:.0%}, {stayed:.0%}; {counts['nr_promoted_unmapped_pages']:,}; {most:.1f} |")
         os.remove(often)
         os.remove(once)
     member.end()
@@ -275,14 +281,14 @@ class Narrow:
         hits = sum(number for page, number in reads.items() if nodes[page] == FAST) / sum(reads.values())
         os.remove(self.path)
         mib = lambda room: max(0, room) // MIB
-        return f"{counts['nr_promoted_unmapped_pages']:,}; {hits:.0%}; {mib(self.before)} and {mib(after)} MiB"
+        return f"{counts['nr_promoted_unmapped_pages']:,}; {hits:.0%}; {mib(self.before)}, {mib(after)}"
 
     def end(self):
         self.hog.end()
         self.member.end()
 
 
-FOUND = "pages moved; reads that hit the fast node; its room before and after"
+FOUND = "pages moved; reads that hit the fast node; its room before and after, MiB"
 
 
 def large(strata, work, disk):
@@ -300,7 +306,7 @@ def large(strata, work, disk):
             while time.monotonic() < until:
                 for page in draws.choices(order, weights, k=20000):
                     os.pread(file.fileno(), PAGE, page * PAGE)
-        print(f"| a file of 96 MiB, by a Zipf law, `{strategy}` | {FOUND} | {narrow.found(dict(zip(order, weights)))} |")
+        print(f"| A file of 96 MiB, by a Zipf law: {FOUND} | `{strategy}` | {narrow.found(dict(zip(order, weights)))} |")
     narrow.end()
 
 
@@ -321,7 +327,7 @@ def fio(strata, work, disk):
                     page = int(words[words.index("read") + 1]) // PAGE
                     reads[page] = reads.get(page, 0) + 1
             os.remove(log)
-            print(f"| fio, {name}, a file of 96 MiB, `{strategy}` | {FOUND} | {narrow.found(reads)} |")
+            print(f"| The same file, fio, {name} | `{strategy}` | {narrow.found(reads)} |")
     narrow.end()
 
 

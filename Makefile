@@ -44,7 +44,7 @@ evaluate-park: ## what parked programs give, and how soon they answer again; wri
 evaluate-tiers: ## what goes to slower memory and comes up, in guests with two nodes; writes docs/validation/tiering.md (QUICK=1: writes nothing)
 	@scripts/evaluate-tiers.sh
 
-evaluate-plan: ## do plans come true? the tables of docs/validation/plan-validation.md and docs/validation/recording.md
+evaluate-plan: ## do plans come true? the tables of docs/validation/plan-validation.md
 	@scripts/evaluate-plan.sh
 
 man: ## the manual pages, one for each verb, to target/man/

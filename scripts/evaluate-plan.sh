@@ -2,8 +2,8 @@
 # `make evaluate-plan`: does a plan come true? For redis, sqlite and a python program: records a run
 # without a budget, predicts the refaults under four budgets (strata plan), then runs the same load
 # under each with strata run, and puts both beside each other into docs/validation/plan-validation.md. Before that
-# it records a program whose exact accesses are known and puts what replays of both say into
-# docs/validation/recording.md. The words of both pages stay. Needs root, and some 10 minutes. STRATA names another
+# it records a program whose exact accesses are known and puts there what replays of both say.
+# The words of the page stay. Needs root, and some 10 minutes. STRATA names another
 # binary, PLAN_SHARES other budgets, PLAN_RUNS how often each is run, PLAN_SCALE multiplies the
 # operations, PLAN_PARTS leaves out parts (recording validation), PLAN_LOADS loads (those left out keep
 # their rows); PLAN_KEEP is a folder that recordings and reports are kept in.
@@ -200,9 +200,9 @@ known() { # pattern, interval, policy...
         echo
     done
 }
-made() { # page: says when and where its table was made
+made() { # says when and where the tables were made
     printf '%s, commit %s, kernel %s, %s processors.\n' "$(date -u +%Y-%m-%d)" "$(git rev-parse --short HEAD)" "$(uname -r)" "$(nproc)" |
-        scripts/evaluate.py splice "$1" made
+        scripts/evaluate.py splice docs/validation/plan-validation.md made
 }
 
 parts=${PLAN_PARTS:-recording validation}
@@ -220,10 +220,9 @@ case " $parts " in *" recording "*)
             done
         done
     } >"$work/known.md"
-    scripts/evaluate.py splice docs/validation/recording.md known <"$work/known.md"
-    made docs/validation/recording.md ;;
+    scripts/evaluate.py splice docs/validation/plan-validation.md known <"$work/known.md" ;;
 esac
-case " $parts " in *" validation "*) ;; *) exit 0 ;; esac
+case " $parts " in *" validation "*) ;; *) made; exit 0 ;; esac
 
 {
     printf '| load | of footprint | budget, MiB | of it held, MiB: predicted / real | predicted | best to worst case | real | of runs | '
@@ -237,4 +236,4 @@ case " $parts " in *" validation "*) ;; *) exit 0 ;; esac
     done
 } >"$work/plans.md"
 scripts/evaluate.py splice docs/validation/plan-validation.md plans <"$work/plans.md"
-made docs/validation/plan-validation.md
+made

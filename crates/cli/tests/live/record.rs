@@ -341,7 +341,7 @@ fn a_replay_comes_near_what_the_exact_trace_says() {
     );
     let replayed = refaults(&recording, &[]);
     for (exact, replayed) in exact.iter().zip(&replayed) {
-        // A third: what is measured with care stands in docs/validation/recording.md.
+        // A third: what is measured with care stands in docs/validation/plan-validation.md.
         assert!(
             exact.abs_diff(*replayed) * 3 <= *exact,
             "{exact} are {replayed}"

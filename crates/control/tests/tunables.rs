@@ -16,16 +16,12 @@ const HEAD: &str = "\
 # Tunables of the control loop
 
 The numbers that the control loop (`crates/control`) judges by. Each is a field of a `Config`, declared beside the code
-that uses it, and together they are `strata_control::Config`: `config.watermarks.mark_share` is the row `watermarks`,
-`mark_share`. Every run takes the defaults. `strata sim --steered --set watermarks.mark_share=32` tries another value in the
-simulator. A value out of its range is refused.
-
-Where the unit is `1/n` of something, the value is n. What is not in the table is no tunable: units, what the kernel
-fixes, bounds on one step, and other numbers that nobody has a reason to change.
+that uses it, where its comment says why. `strata sim --steered --set watermarks.mark_share=32` tries another value in the
+simulator; one out of its range is refused. Where the unit is `1/n` of something, the value is n.
 
 This table is generated: `STRATA_BLESS=1 cargo test -p strata-control --test tunables` writes it.
 
-| Module | Name | Unit | Range | Default | Why |
+| Module | Name | Unit | Range | Default | What |
 |---|---|---|---|---|---|
 ";
 
@@ -66,9 +62,13 @@ fn document() -> String {
             why,
             ..
         } = of;
+        // The reason stands beside the code.
+        let ends = [": ", ". ", ", because ", ", so that "].map(|end| why.find(end));
+        let end = ends.into_iter().flatten().min().unwrap_or(why.len());
+        let what = why[..end].trim_end_matches('.');
         writeln!(
             text,
-            "| `{module}` | `{name}` | {unit} | {least} to {most} | {default} | {why} |"
+            "| `{module}` | `{name}` | {unit} | {least} to {most} | {default} | {what} |"
         )
         .expect("a string");
     }

@@ -106,10 +106,10 @@ def summary(cells, policies, of):
         best = [(cell.over_best(ratio), cell) for ratio, cell in here]
         lru = [(cell.over_lru(ratio), cell) for ratio, cell in here]
         worst, where = max(lru, key=lambda pair: pair[0])
-        rows.append([ZOO.get(policy, f"`{policy}`"), str(len(here)), f"{geometric_mean([r for r, _ in best]):.4f}",
+        rows.append([ZOO.get(policy, f"`{policy}`"), f"{geometric_mean([r for r, _ in best]):.4f}",
                      f"{geometric_mean([r for r, _ in lru]):.4f}", f"{worst:.3f} ({where})",
                      str(sum(r > 1.05 for r, _ in lru))])
-    table(["policy", "cells", "mean over the best", "mean over `lru`", "worst cell over `lru`", "cells above 1.05"], rows)
+    table(["policy", "mean over the best", "mean over `lru`", "worst cell over `lru`", "cells above 1.05"], rows)
 
 
 def splice(page, name):

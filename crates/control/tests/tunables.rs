@@ -21,8 +21,8 @@ simulator; one out of its range is refused. Where the unit is `1/n` of something
 
 This table is generated: `STRATA_BLESS=1 cargo test -p strata-control --test tunables` writes it.
 
-| Module | Name | Unit | Range | Default | What |
-|---|---|---|---|---|---|
+| Name | Unit | Range | Default | What |
+|---|---|---|---|---|
 ";
 
 /// With the names of large sizes, and thousands apart.
@@ -68,7 +68,7 @@ fn document() -> String {
         let what = why[..end].trim_end_matches('.');
         writeln!(
             text,
-            "| `{module}` | `{name}` | {unit} | {least} to {most} | {default} | {what} |"
+            "| `{module}.{name}` | {unit} | {least} to {most} | {default} | {what} |"
         )
         .expect("a string");
     }

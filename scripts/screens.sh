@@ -113,8 +113,8 @@ screen send-keys v
 capture files
 screen send-keys q
 {
-    echo "$ strata files --whole --watch 20s --cgroup /postgres --top 6"
-    "$strata" files --whole --watch 20s --cgroup /postgres --top 6
+    echo "$ strata files --whole --watch 20s --cgroup /postgres --top 3"
+    "$strata" files --whole --watch 20s --cgroup /postgres --top 3
 } 2>/dev/null | sed 's/ *$//' >"$work/cached"
 "$strata" top --once --for "${seconds}s" --format svg --cgroup /redis >"$work/top.svg" 2>"$work/top.log"
 

@@ -137,7 +137,7 @@ pub(crate) struct SimArgs {
     ///
     /// start=slow: a page that was never in memory lies on the slowest tier while that has room.
     ///
-    /// docs/reference/sim.md explains each strategy. The policies lru, fifo, clock, sieve, s3-fifo and opt know no tiers.
+    /// docs/guide/guard.md explains each strategy. The policies lru, fifo, clock, sieve, s3-fifo and opt know no tiers.
     #[arg(long, value_name = "SHARES", value_parser = str::parse::<TierSetup>)]
     tiers: Option<TierSetup>,
 

@@ -10,7 +10,6 @@
 //!   page_cache           which pages of page cache lie idle, and which came in of late
 //!   plan                 what is wanted, in quantities      walks        when a walk comes
 //!   limit                when the limit gives way, and when its counts are read
-//!   hold_up              how long a call may hold up a program
 //!   stall, backoff       when reclaim is in vain, and how long to pause after what failed
 //!   tunables, config     the numbers that all of these judge by, each beside the code that does
 //!   control              puts them together: a sample in, a plan out
@@ -44,7 +43,6 @@ pub mod cpu;
 pub mod drive;
 pub mod guard;
 mod hazard;
-pub mod hold_up;
 pub mod last_resort;
 pub mod limit;
 mod loop_config;

@@ -37,6 +37,7 @@ use crate::tunables::config;
 use crate::watermarks::Watermarks;
 use serde::{Deserialize, Serialize};
 use strata_lru::TimeMs;
+pub use strata_lru::machine::Line;
 
 config! {
     /// How far the hard limit gives way, and in which steps.
@@ -113,20 +114,6 @@ pub enum Answer {
     Raised(u64),
     /// How far holding the line has got.
     Line(Line),
-}
-
-/// How far the kernel has been brought to hold usage at the line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Line {
-    /// The limit stands there, one step below the budget.
-    Held,
-    /// The limit is still above it: it is to be held again at the next tick.
-    Moving,
-    /// Given up for a while: usage does not come down to it.
-    Resting,
-    /// The group has no budget, or the kernel has nothing to hold it with.
-    NotOffered,
 }
 
 /// What the user should know.

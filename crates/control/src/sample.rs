@@ -7,15 +7,11 @@
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::ops::{BitOr, Sub};
 use strata_lru::TimeMs;
 
 mod cache;
 
 pub use cache::{CacheLook, CacheSample, CameIn, Distances, FileCache, FileNo, Reads};
-
-/// The base page of x86-64 and of most arm64 systems, bytes: the only size of page that Strata counts in.
-pub const PAGE_BYTES: u64 = 4096;
 
 /// Weight of the newest sample in the averages of who wants and uses the processors: with a quarter, the demand of a
 /// second busy thread on two processors is known to 1.75 threads after five samples. Whoever wants faster or slower
@@ -24,16 +20,7 @@ pub(crate) const SHARE_OF_LAST: f64 = 1.0 / 4.0;
 
 /// A program of the group, by a number that it has as long as it runs: what is a space to the engine.
 pub use strata_lru::SpaceNo as ProgramNo;
-
-/// The version of the cgroup hierarchy that has the memory controller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CgroupVersion {
-    /// `memory.limit_in_bytes`: system calls fail at it, and with the OOM killer off page faults wait.
-    V1,
-    /// `memory.max`, and `memory.high` below it, at which whoever allocates is slowed down.
-    V2,
-}
+pub use strata_lru::machine::{CgroupVersion, GroupStats, PAGE_BYTES, Processors};
 
 /// Who may take the pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -60,137 +47,6 @@ pub enum ActuatorReport {
     KernelAtFloor,
     /// The kernel found nothing to free.
     KernelFoundNothing,
-}
-
-/// Counters of a group and everything below it. `None`: this version or kernel does not offer it.
-///
-/// Counts are since the group was made; pages are base pages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct GroupStats {
-    /// Anonymous memory, bytes.
-    pub anon_bytes: Option<u64>,
-    /// Page cache, shared memory included, bytes.
-    pub file_bytes: Option<u64>,
-    /// Shared memory, bytes.
-    pub shmem_bytes: Option<u64>,
-    /// Swapped out, bytes.
-    pub swap_bytes: Option<u64>,
-    /// Swapped out and in memory as well, bytes: on v2 a page that was only read since it came back keeps its place in swap.
-    pub swap_cached_bytes: Option<u64>,
-    /// Kernel memory charged, bytes.
-    pub kernel_bytes: Option<u64>,
-    /// Evictable file pages on the kernel's lists, bytes.
-    pub lru_file_bytes: Option<u64>,
-    /// Evictable anonymous and shared pages on the kernel's lists, bytes.
-    pub lru_anon_bytes: Option<u64>,
-    /// What the kernel takes for unused lately, anonymous or of files: its inactive lists, or older generations.
-    pub inactive_bytes: Option<u64>,
-    /// Page faults.
-    pub nr_pgfault: Option<u64>,
-    /// Major page faults.
-    pub nr_pgmajfault: Option<u64>,
-    /// Pages scanned by reclaim, whoever did it.
-    pub nr_pgscan_pages: Option<u64>,
-    /// Pages scanned by `kswapd`.
-    pub nr_pgscan_kswapd_pages: Option<u64>,
-    /// Pages scanned by a task of the group or whoever allocated.
-    pub nr_pgscan_direct_pages: Option<u64>,
-    /// Pages scanned because a user asked (`memory.reclaim`).
-    pub nr_pgscan_proactive_pages: Option<u64>,
-    /// Pages freed by reclaim, whoever did it.
-    pub nr_pgsteal_pages: Option<u64>,
-    /// Pages freed by `kswapd`.
-    pub nr_pgsteal_kswapd_pages: Option<u64>,
-    /// Pages freed by a task of the group or whoever allocated.
-    pub nr_pgsteal_direct_pages: Option<u64>,
-    /// Pages freed because a user asked.
-    pub nr_pgsteal_proactive_pages: Option<u64>,
-    /// Anonymous pages that came back after eviction.
-    pub nr_refault_anon_pages: Option<u64>,
-    /// File pages that came back after eviction.
-    pub nr_refault_file_pages: Option<u64>,
-    /// Processes killed for want of memory.
-    pub nr_oom_kills: Option<u64>,
-}
-
-impl GroupStats {
-    /// Swapped out and not in memory as well, bytes.
-    pub fn swapped_out_bytes(&self) -> Option<u64> {
-        let cached_bytes = self.swap_cached_bytes.unwrap_or(0);
-        Some(self.swap_bytes?.saturating_sub(cached_bytes))
-    }
-}
-
-/// A set of processors, by number; those that can't be named are left out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Processors([u64; Processors::NR_MAX / 64]);
-
-impl Processors {
-    /// Numbers that can be named end here, as `cpu_set_t` of the C library has it.
-    pub const NR_MAX: usize = 1024;
-    /// No processor.
-    pub const NONE: Processors = Processors([0; Processors::NR_MAX / 64]);
-    /// Every one there may be.
-    pub const ALL: Processors = Processors([u64::MAX; Processors::NR_MAX / 64]);
-
-    /// Whether the set contains the processor with this number.
-    pub fn contains(&self, number: usize) -> bool {
-        let word = self.0.get(number / 64).copied().unwrap_or(0);
-        word & 1 << (number % 64) != 0
-    }
-
-    /// Numbers of the processors, in order; `None`: every one there may be.
-    pub fn numbers(&self) -> Option<Vec<usize>> {
-        let numbers = 0..Processors::NR_MAX;
-        (*self != Processors::ALL)
-            .then(|| numbers.filter(|number| self.contains(*number)).collect())
-    }
-
-    /// How many.
-    pub fn count(&self) -> u32 {
-        self.0.iter().map(|word| word.count_ones()).sum()
-    }
-}
-
-impl Default for Processors {
-    fn default() -> Processors {
-        Processors::ALL
-    }
-}
-
-impl BitOr for Processors {
-    type Output = Processors;
-
-    fn bitor(mut self, other: Processors) -> Processors {
-        for (word, more) in self.0.iter_mut().zip(other.0) {
-            *word |= more;
-        }
-        self
-    }
-}
-
-impl Sub for Processors {
-    type Output = Processors;
-
-    fn sub(mut self, other: Processors) -> Processors {
-        for (word, less) in self.0.iter_mut().zip(other.0) {
-            *word &= !less;
-        }
-        self
-    }
-}
-
-impl FromIterator<usize> for Processors {
-    fn from_iter<I: IntoIterator<Item = usize>>(numbers: I) -> Processors {
-        let mut set = Processors::NONE;
-        for number in numbers {
-            if let Some(word) = set.0.get_mut(number / 64) {
-                *word |= 1 << (number % 64);
-            }
-        }
-        set
-    }
 }
 
 /// One program, as it stands.
@@ -320,38 +176,4 @@ pub struct Sample {
     pub own_cpu_ns: u64,
     /// How it stands with the group's page cache; `None`: it is not dropped here.
     pub cache: Option<CacheLook>,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn processors_are_a_set() {
-        let some: Processors = [0, 63, 64, 1023, 4096].into_iter().collect();
-        assert_eq!(some.count(), 4);
-        let more: Processors = [1, 63].into_iter().collect();
-        assert_eq!((some | more).count(), 5);
-        assert_eq!(some - more, [0, 64, 1023].into_iter().collect());
-        assert_eq!(some.numbers(), Some(vec![0, 63, 64, 1023]));
-        assert_eq!(Processors::ALL.numbers(), None);
-        assert!(some.contains(1023) && !some.contains(1022) && !some.contains(4096));
-        assert_eq!(some | Processors::NONE, some);
-    }
-
-    #[test]
-    fn what_is_swapped_out_and_in_memory_as_well_is_not_missing() {
-        let out = |swap_bytes, swap_cached_bytes| {
-            GroupStats {
-                swap_bytes,
-                swap_cached_bytes,
-                ..GroupStats::default()
-            }
-            .swapped_out_bytes()
-        };
-        assert_eq!(out(Some(10), Some(4)), Some(6));
-        assert_eq!(out(Some(10), None), Some(10), "not known on v1");
-        assert_eq!(out(Some(4), Some(10)), Some(0), "read at two moments");
-        assert_eq!(out(None, Some(4)), None);
-    }
 }

@@ -22,9 +22,9 @@
 //! **Invariants** I1: low < high < urgent < line < budget < backstop, at every budget of a megabyte or more and with every
 //! configuration that is in range.
 
-use crate::sample::PAGE_BYTES;
 use crate::tunables::config;
 use serde::{Deserialize, Serialize};
+use strata_lru::machine::LimitDistances;
 
 config! {
     /// How far the marks lie from a budget and from each other.
@@ -45,22 +45,18 @@ config! {
     /// The line, where the kernel holds usage under pressure, lies this part of the budget below it, so that the
     /// budget is not reached. The kernel's hard limit stands twice as far above it, so that what is allocated while the loop
     /// reacts meets no limit.
-    line_share: u64 = 100, 81..=1000, "1/n of the budget";
+    line_share: u64 = LimitDistances::DEFAULT.line_share, 81..=1000, "1/n of the budget";
     /// The line lies at most so far below the budget, and the kernel's hard limit at least so far above it.
-    line_bytes: u64 = 8 << 20, 64 << 10..=12 << 20, "bytes";
+    line_bytes: u64 = LimitDistances::DEFAULT.line_bytes, 64 << 10..=12 << 20, "bytes";
 }
 
 impl Config {
-    /// Where the hard limit stands for a budget: by default budget + max(2 %, 8 MiB).
-    pub fn backstop_bytes(&self, budget_bytes: u64) -> u64 {
-        let distance_bytes = (budget_bytes / self.line_share * 2).max(self.line_bytes);
-        budget_bytes.saturating_add(distance_bytes)
-    }
-
-    /// How far below a budget the line is: by default 1 %, at most 8 MiB; at least a page.
-    pub fn line_distance_bytes(&self, budget_bytes: u64) -> u64 {
-        let step = (budget_bytes / self.line_share).min(self.line_bytes);
-        (step - step % PAGE_BYTES).max(PAGE_BYTES)
+    /// Where the kernel's limits stand.
+    pub fn distances(&self) -> LimitDistances {
+        LimitDistances {
+            line_share: self.line_share,
+            line_bytes: self.line_bytes,
+        }
     }
 }
 
@@ -90,7 +86,7 @@ impl Watermarks {
         let step = (budget_bytes / config.mark_share)
             .clamp(config.mark_bytes_min, config.mark_bytes_max)
             .min(budget_bytes / config.mark_share_most);
-        let line_distance_bytes = config.line_distance_bytes(budget_bytes);
+        let line_distance_bytes = config.distances().line_distance_bytes(budget_bytes);
         let approach_percent = u128::from(config.approach_percent);
         Watermarks {
             approach_bytes: (u128::from(budget_bytes) * approach_percent / 100) as u64,
@@ -99,7 +95,7 @@ impl Watermarks {
             urgent_bytes: budget_bytes - (step + line_distance_bytes) / 2,
             line_bytes: budget_bytes.saturating_sub(line_distance_bytes),
             budget_bytes,
-            backstop_bytes: config.backstop_bytes(budget_bytes),
+            backstop_bytes: config.distances().backstop_bytes(budget_bytes),
         }
     }
 }
@@ -139,27 +135,11 @@ impl Held {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sample::PAGE_BYTES;
     use crate::tunables::Tunables;
     use proptest::prelude::*;
 
     const MIB: u64 = 1 << 20;
-
-    #[test]
-    fn the_backstop_is_two_percent_above_the_budget_at_least_8_mib() {
-        let backstop_bytes = |budget| Config::DEFAULT.backstop_bytes(budget);
-        assert_eq!(backstop_bytes(100 << 20), 108 << 20);
-        assert_eq!(backstop_bytes(1000 << 20), 1020 << 20);
-        assert_eq!(backstop_bytes(u64::MAX), u64::MAX);
-    }
-
-    #[test]
-    fn the_line_is_one_percent_below_at_most_8_mib_in_whole_pages() {
-        let line_distance_bytes = |budget| Config::DEFAULT.line_distance_bytes(budget);
-        assert_eq!(line_distance_bytes(100 << 20), 1 << 20);
-        assert_eq!(line_distance_bytes(10 << 30), 8 << 20);
-        assert_eq!(line_distance_bytes(1 << 20), 8192);
-        assert_eq!(line_distance_bytes(4096), 4096);
-    }
 
     #[test]
     fn a_larger_budget_holds_more_and_never_all_of_itself() {

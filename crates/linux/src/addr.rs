@@ -5,11 +5,8 @@
 
 use std::fmt;
 
-/// Bytes in a base page.
-pub use strata_control::PAGE_BYTES;
+pub use strata_lru::machine::{FILE_PAGES_MAX, PAGE_BYTES};
 
-/// Pages of the longest file.
-pub const FILE_PAGES_MAX: u64 = i64::MAX as u64 / PAGE_BYTES;
 /// Entries in one page table.
 pub const TABLE_ENTRIES: usize = 512;
 /// Bytes mapped by one last-level table.

@@ -23,11 +23,11 @@ use std::time::{Duration, Instant};
 /// A call that holds the lock for longer than this is followed by smaller ones.
 pub const CALL_MAX: Duration = Duration::from_millis(2);
 /// Calls are made so small that they are expected to take no longer than this.
-pub const CALL_GOAL: Duration = Duration::from_nanos(strata_control::hold_up::CALL_GOAL_NS);
+pub const CALL_GOAL: Duration = Duration::from_nanos(strata_lru::machine::CALL_GOAL_NS);
 /// Between two calls the lock is left alone for at least this long, or whoever wants it to write waits for many of
 /// them: with 50 us the worst `mmap` of a program of 6 GiB took 0.2 ms, without a pause 12 to 16 ms.
 pub const PAUSE: Duration = Duration::from_micros(50);
-pub use strata_control::hold_up::CLEARING_SHARE;
+pub use strata_lru::machine::CLEARING_SHARE;
 
 /// What a call takes for each page that it goes through, where that can't be measured; nanoseconds.
 const ENTRY_NS: f64 = 68.0;

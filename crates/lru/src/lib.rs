@@ -84,7 +84,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Beside the policies stands [`ages`], the ledger of how old every page of every watched space is.
+//! Beside the policies stands [`ages`], the ledger of how old every page of every watched space is, and [`machine`], words for what
+//! is read of a machine.
 //!
 //! **Owns** folios, generations, tiers, the feedback controller, refault shadows and groups; ages of pages.
 //! **Does not own** page contents, a clock, threads, randomness, I/O or anything of Linux: time is
@@ -109,6 +110,7 @@ mod ids;
 mod list;
 pub mod lru_gen;
 mod lruvec;
+pub mod machine;
 mod memcg_lru;
 mod model;
 mod multigen;

@@ -11,11 +11,12 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use strata_linux::access::census::{
-    Budget, CacheWatch, FilePart, GroupPages, PageFound, Probed, Sums, Taken, WHOLE_WATCH, Wanted,
+    Budget, CacheWatch, FilePart, GroupPages, Probed, Sums, Taken, WHOLE_WATCH, Wanted,
     WatchQuestion,
 };
 use strata_linux::cgroup::GroupReader;
 use strata_linux::page_cache::CountReset;
+use strata_lru::machine::PageFound;
 use support::leaks::Guard;
 use support::live::TestGroup;
 use support::programs::{Touch, program};

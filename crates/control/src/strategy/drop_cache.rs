@@ -27,6 +27,7 @@ use crate::plan::Action;
 use crate::sample::{CacheLook, CacheSample, FileCache, PAGE_BYTES, Reads};
 use crate::tunables::config;
 use std::cmp::Reverse;
+use strata_lru::machine::FILE_BYTES_MIN;
 use strata_lru::{Controller, Kind, TierGains, TimeMs};
 
 config! {
@@ -54,9 +55,6 @@ config! {
 /// after a first pause of so long, which doubles each time, milliseconds: longer than [`Config::census_ms`], so that the first one
 /// is a pause.
 const VAIN_MS: u64 = 250;
-/// Files of which less lies idle or is in memory are left, bytes: opening one costs as much as reading some pages, and what is
-/// left of a program's own files is not worth it.
-pub const FILE_BYTES_MIN: u64 = 256 << 10;
 /// So much has to have been dropped of a file before its share counts, bytes: of this, what the kernel reads ahead at once (128 KiB)
 /// is less than the share that is tolerated.
 const JUDGED_BYTES_MIN: u64 = 1 << 20;

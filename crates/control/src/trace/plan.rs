@@ -6,6 +6,7 @@ pub use crate::limit::{Line as LineState, Standing};
 pub use crate::reclaimer::Reclaimer as Who;
 pub use crate::sample::CpuState as Processors;
 use serde::{Deserialize, Serialize};
+pub use strata_lru::machine::ClearIntent;
 
 fn is_off(flag: &bool) -> bool {
     !flag
@@ -247,17 +248,6 @@ pub struct WalkPlan {
     pub clear: Option<ClearIntent>,
     /// What follows.
     pub then: WalkEnd,
-}
-
-/// How accessed bits are cleared.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ClearIntent {
-    /// In a way that leaves the kernel's lists as they are, or puts them right afterwards: the kernel chooses, or nobody.
-    #[default]
-    Watch,
-    /// As is cheapest, because the engine chooses: a page that is marked cold for the kernel does no harm.
-    Pageout,
 }
 
 /// What follows a walk.

@@ -161,7 +161,7 @@ impl Arena {
             Target::Cgroup(path) => Some(BudgetGroup::attach(path, journal)?),
         };
         if let Some(group) = &mut group {
-            group.set_watermarks(self.watermarks);
+            group.set_distances(self.watermarks.distances());
         }
         if let (Some((session, _)), Some(group), Target::Cgroup(_)) =
             (&self.session, &group, &config.target)
@@ -187,7 +187,11 @@ impl Arena {
             Err(error) => return Err(error),
         }
         self.oom = Some(group.watch_oom()?);
-        self.thresholds = Some(Thresholds::new(&group, self.budget_bytes)?);
+        self.thresholds = Some(Thresholds::new(
+            &group,
+            self.budget_bytes,
+            &self.watermarks,
+        )?);
         Ok(())
     }
 
@@ -298,7 +302,7 @@ impl Arena {
                         Err(error) => return Err(error),
                     }
                     // The budget holds without; looks only come later.
-                    self.thresholds = Thresholds::new(&group, budget_bytes)
+                    self.thresholds = Thresholds::new(&group, budget_bytes, &self.watermarks)
                         .inspect_err(|error| tracing::debug!("{error}"))
                         .ok();
                 }
@@ -399,7 +403,11 @@ impl Arena {
     /// frees a little all the time. So a step of the limit counts. Where the free swap is not known nobody may take it for
     /// none.
     pub(super) fn is_enough_swap(&self, free_swap: FreeSwap) -> bool {
-        let step_bytes = self.watermarks.backstop_bytes(self.budget_bytes) - self.budget_bytes;
+        let step_bytes = self
+            .watermarks
+            .distances()
+            .backstop_bytes(self.budget_bytes)
+            - self.budget_bytes;
         match free_swap {
             FreeSwap::Bytes(bytes) => bytes > step_bytes,
             FreeSwap::NotKnown => true,

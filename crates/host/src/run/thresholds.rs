@@ -11,7 +11,7 @@
 //! the mark counts again after usage was less than half of it.
 
 use std::os::fd::{AsFd, BorrowedFd};
-use strata_control::Watermarks;
+use strata_control::{Watermarks, watermarks};
 use strata_linux::cgroup::{BudgetGroup, CgroupError, UsageWatch};
 
 /// The two events; none on v2, which offers none.
@@ -26,8 +26,12 @@ pub(super) struct Thresholds {
 
 impl Thresholds {
     /// Thresholds at both marks of a budget.
-    pub(super) fn new(group: &BudgetGroup, budget_bytes: u64) -> Result<Thresholds, CgroupError> {
-        let marks = Watermarks::new(budget_bytes, group.watermarks());
+    pub(super) fn new(
+        group: &BudgetGroup,
+        budget_bytes: u64,
+        config: &watermarks::Config,
+    ) -> Result<Thresholds, CgroupError> {
+        let marks = Watermarks::new(budget_bytes, config);
         Ok(Thresholds {
             approach_bytes: marks.approach_bytes,
             approach: group.usage_watch(marks.approach_bytes)?,

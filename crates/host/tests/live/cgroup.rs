@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use groups::{make, zram};
-use strata_control::watermarks;
 use strata_linux::cgroup::{
     BudgetGroup, CgroupError, Manager, Offered, ReclaimError, Version, mounted_version,
 };
 use strata_linux::undo::Journal;
+use strata_lru::machine::LimitDistances;
 use support::{Hog, MIB, fresh_id};
 
 #[test]
@@ -114,7 +114,7 @@ fn reclaim_frees_what_was_asked_and_the_data_survives() {
     });
     assert_eq!(
         group.settle_limit().expect("settled"),
-        watermarks::Config::DEFAULT.backstop_bytes(budget)
+        LimitDistances::DEFAULT.backstop_bytes(budget)
     );
     assert_eq!(
         hog.ask("touch").as_deref(),
@@ -139,7 +139,7 @@ fn a_dip_stays_within_one_step_of_the_budget_and_is_always_undone() {
     }
     let budget = 80 * MIB;
     group.set_budget_bytes(budget).expect("set");
-    let limit = watermarks::Config::DEFAULT.backstop_bytes(budget);
+    let limit = LimitDistances::DEFAULT.backstop_bytes(budget);
     // Above the budget, below the limit.
     let mut hog = Hog::filled(Some(group.path()), 84);
     let stop = AtomicBool::new(false);
@@ -165,7 +165,7 @@ fn a_dip_stays_within_one_step_of_the_budget_and_is_always_undone() {
     let lowest = lowest.load(Ordering::Relaxed);
     match group.version() {
         Version::V1 => {
-            let floor = budget - watermarks::Config::DEFAULT.line_distance_bytes(budget);
+            let floor = budget - LimitDistances::DEFAULT.line_distance_bytes(budget);
             assert!(lowest >= floor, "{lowest} < {floor}");
             support::wait_until("it is at its floor", || {
                 matches!(group.reclaim(50 * MIB), Err(ReclaimError::AtFloor(_)))
@@ -220,7 +220,7 @@ fn an_attached_group_gets_every_value_back_and_stays() {
     group.set_budget_bytes(100 * MIB).expect("set");
     assert_eq!(
         group.limit_bytes().expect("read"),
-        Some(watermarks::Config::DEFAULT.backstop_bytes(100 * MIB))
+        Some(LimitDistances::DEFAULT.backstop_bytes(100 * MIB))
     );
     group.set_swappiness(10).expect("set");
     let watch = group.watch_oom().expect("watched");

@@ -10,9 +10,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use groups::{is_readable, make, zram};
-use strata_control::watermarks;
 use strata_linux::cgroup::{BudgetGroup, Line, Version};
 use strata_linux::swap::free_swap_bytes;
+use strata_lru::machine::LimitDistances;
 use support::{Hog, MIB};
 
 #[test]
@@ -49,7 +49,7 @@ fn a_program_at_its_limit_waits_and_goes_on_when_relieved() {
         // What was granted is taken back as usage falls.
         assert_eq!(
             group.settle_limit().expect("settled"),
-            watermarks::Config::DEFAULT.backstop_bytes(50 * MIB)
+            LimitDistances::DEFAULT.backstop_bytes(50 * MIB)
         );
     });
     let nr_relieved = nr_relieved.into_inner();

@@ -6,10 +6,10 @@ use crate::support;
 use std::fs;
 
 use groups::{make, zram};
-use strata_control::watermarks;
 use strata_linux::cgroup::{BudgetGroup, Line, Version, mounted_version};
 use strata_linux::swap::free_swap_bytes;
 use strata_linux::undo::Journal;
+use strata_lru::machine::LimitDistances;
 use support::{Hog, MIB};
 
 const BUDGET: u64 = 60 * MIB;
@@ -40,7 +40,7 @@ fn the_line_comes_down_with_usage_and_goes_when_released() {
         last = at;
         line == Line::Held
     });
-    let step = watermarks::Config::DEFAULT.line_distance_bytes(BUDGET);
+    let step = LimitDistances::DEFAULT.line_distance_bytes(BUDGET);
     assert!(
         (BUDGET - step - 4096..=BUDGET - step).contains(&last),
         "{last}"
@@ -52,7 +52,7 @@ fn the_line_comes_down_with_usage_and_goes_when_released() {
         support::wait_until("the limit stands at the backstop", || {
             group.hold_line().expect("held");
             group.limit_bytes().expect("read")
-                == Some(watermarks::Config::DEFAULT.backstop_bytes(BUDGET))
+                == Some(LimitDistances::DEFAULT.backstop_bytes(BUDGET))
         });
     }
     let again = hog.ask("touch");
@@ -61,7 +61,7 @@ fn the_line_comes_down_with_usage_and_goes_when_released() {
 
     group.release_line().expect("released");
     let released = match group.version() {
-        Version::V1 => Some(watermarks::Config::DEFAULT.backstop_bytes(BUDGET)),
+        Version::V1 => Some(LimitDistances::DEFAULT.backstop_bytes(BUDGET)),
         Version::V2 => None,
     };
     assert_eq!(line_bytes(&group), released);

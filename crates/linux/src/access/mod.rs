@@ -24,7 +24,7 @@ pub use error::AccessError;
 pub(crate) use kernel::kernel_generations;
 pub use probe::parse_release;
 pub use smaps::SmapsSource;
-pub use strata_control::trace::ClearIntent;
+pub use strata_lru::machine::ClearIntent;
 pub use ways::{Way, Ways, entries_of};
 
 use crate::addr::{AddrRange, TableNo, TableSpan};

@@ -266,7 +266,7 @@ impl Cache {
         let now = self.now();
         let arrivals = self.pages.as_ref().and_then(GroupPages::arrivals);
         let came = arrivals.map(|arrivals| arrivals.take().unwrap_or_default());
-        let came = came.into_iter().flatten().map(Into::into);
+        let came = came.into_iter().flatten();
         self.newcomers.take(now, came)
     }
 

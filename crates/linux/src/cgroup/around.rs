@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use strata_control::CgroupVersion as Version;
+use strata_lru::machine::CgroupVersion as Version;
 
 use super::file::{MemoryLimit, UNLIMITED, limit_file, parse_number, read_text};
 use super::mounts::Mount;

@@ -18,7 +18,7 @@ use super::mounts::freezer_group_of;
 use super::processes::processes_below;
 use super::reader::GroupReader;
 use crate::undo::{Journal, Undo};
-use strata_control::CgroupVersion as Version;
+use strata_lru::machine::CgroupVersion as Version;
 
 /// Why a group is not frozen or killed.
 #[derive(Debug, thiserror::Error)]

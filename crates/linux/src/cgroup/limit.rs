@@ -66,12 +66,12 @@ impl BudgetGroup {
     }
 
     /// Sets the budget: remembers it as the measure of [`BudgetGroup::reclaim`], and sets the hard
-    /// limit to `watermarks::Config::backstop_bytes`, or above what is in use if that is more; then
+    /// limit to `LimitDistances::backstop_bytes`, or above what is in use if that is more; then
     /// [`BudgetGroup::settle_limit`] brings it down. Returns the limit as it stands.
     pub fn set_budget_bytes(&self, budget_bytes: u64) -> Result<u64, CgroupError> {
         self.budget_bytes.store(budget_bytes, Ordering::SeqCst);
-        let of_usage = self.watermarks.backstop_bytes(self.usage_bytes()?);
-        let limit = self.watermarks.backstop_bytes(budget_bytes).max(of_usage);
+        let of_usage = self.distances.backstop_bytes(self.usage_bytes()?);
+        let limit = self.distances.backstop_bytes(budget_bytes).max(of_usage);
         self.set_limit_bytes(Some(limit))?;
         // (v2) The line of the last budget says nothing of this one, and nobody lifts it who does not
         // know of it: usage would stay below a budget that is long gone.
@@ -86,12 +86,12 @@ impl BudgetGroup {
         let Some(budget) = self.budget_bytes() else {
             return Ok(self.wanted_limit());
         };
-        let wanted = self.watermarks.backstop_bytes(budget);
+        let wanted = self.distances.backstop_bytes(budget);
         let backstop = wanted.min(self.ceiling());
         let headroom = wanted - budget;
         let lowest = backstop.max(self.usage_bytes()?.saturating_add(headroom));
         let gain = self.wanted_limit().saturating_sub(lowest);
-        let step = self.watermarks.line_distance_bytes(budget);
+        let step = self.distances.line_distance_bytes(budget);
         let is_worth_it = gain >= step || (gain > 0 && lowest == backstop);
         if is_worth_it {
             self.set_limit_bytes(Some(lowest))?;

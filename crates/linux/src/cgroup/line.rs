@@ -5,7 +5,7 @@
 //! back faster than one thread reclaims: usage would stand between the budget and the backstop for
 //! as long as that lasts. So the limit stands just below the budget before usage is there, or follows it
 //! down, little by little, and the program reclaims in its own faults, as it would under the kernel
-//! alone. Below means one dip's step (`watermarks::Config::line_distance_bytes`), because pages of shared libraries that
+//! alone. Below means one dip's step (`LimitDistances::line_distance_bytes`), because pages of shared libraries that
 //! somebody else is charged for count in the program's resident memory too. With the OOM killer off
 //! (see [`BudgetGroup::watch_oom`]) and relief at hand this kills nobody.
 //!
@@ -44,7 +44,7 @@ impl BudgetGroup {
         if self.version == Version::V2 {
             return self.hold_high(budget);
         }
-        let line = budget.saturating_sub(self.watermarks.line_distance_bytes(budget));
+        let line = budget.saturating_sub(self.distances.line_distance_bytes(budget));
         let line = line - line % PAGE_BYTES;
         for _ in 0..STEPS_MAX {
             if self.is_limit_at(line)? {
@@ -98,8 +98,8 @@ impl BudgetGroup {
             return self.release_high();
         }
         match self.budget_bytes() {
-            Some(budget) if self.wanted_limit() < self.watermarks.backstop_bytes(budget) => {
-                self.set_limit_bytes(Some(self.watermarks.backstop_bytes(budget)))
+            Some(budget) if self.wanted_limit() < self.distances.backstop_bytes(budget) => {
+                self.set_limit_bytes(Some(self.distances.backstop_bytes(budget)))
             }
             _ => Ok(()),
         }
@@ -112,7 +112,7 @@ impl BudgetGroup {
         };
         // A limit that stood above usage when the budget was set comes down behind the line.
         self.settle_limit()?;
-        let line = budget.saturating_sub(self.watermarks.line_distance_bytes(budget));
+        let line = budget.saturating_sub(self.distances.line_distance_bytes(budget));
         let line = line - line % PAGE_BYTES;
         self.heed_high(high)?;
         let found_bytes = high.found();

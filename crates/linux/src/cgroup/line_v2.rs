@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use super::file::{ControlFile, MemoryLimit, lock};
 use crate::addr::PAGE_BYTES;
-use strata_control::limit::Line;
+use strata_lru::machine::Line;
 
 /// How far below usage the line is brought in one step: no further than the kernel reclaims in a moment.
 const STEP_BYTES: u64 = 256 << 10;

@@ -85,15 +85,14 @@ pub use processes::{is_inhabited, processes_below};
 pub use reader::GroupReader;
 pub use reclaim::{Amount, is_reclaimed_by_amount, reclaim_all, reclaim_from};
 pub use stats::FileStats;
-pub use strata_control::limit::Line;
 pub use watch::{OomEvents, OomWatch, UsageWatch};
 pub use written::{PutBack, put_back};
 use written::{Written, located};
 
 use crate::claim::{Claim, ClaimError};
 use crate::undo::{Journal, Undo};
-pub use strata_control::CgroupVersion as Version;
-use strata_control::{GroupStats, watermarks};
+pub use strata_lru::machine::{CgroupVersion as Version, Line};
+use strata_lru::machine::{GroupStats, LimitDistances};
 
 /// How far below usage the line of v1 is brought in one step: twice as far after each success, half as far
 /// after a failure.
@@ -168,7 +167,7 @@ pub struct BudgetGroup {
     /// The limit that should stand now; a dip returns to it.
     wanted_limit_bytes: AtomicU64,
     /// Where limit and line of a budget stand.
-    watermarks: watermarks::Config,
+    distances: LimitDistances,
     /// How far the line goes down next.
     line_step_bytes: AtomicU64,
     /// `u64::MAX`: none.
@@ -309,7 +308,7 @@ impl BudgetGroup {
             },
             reclaim_swappiness: Mutex::new(None),
             wanted_limit_bytes: AtomicU64::new(found_bytes),
-            watermarks: watermarks::Config::DEFAULT,
+            distances: LimitDistances::DEFAULT,
             line_step_bytes: AtomicU64::new(STEP_BYTES_MIN),
             budget_bytes: AtomicU64::new(u64::MAX),
             ceiling_bytes: AtomicU64::new(match origin {
@@ -328,13 +327,8 @@ impl BudgetGroup {
     }
 
     /// Limit and line of a budget stand as this has it from now on.
-    pub fn set_watermarks(&mut self, watermarks: watermarks::Config) {
-        self.watermarks = watermarks;
-    }
-
-    /// Where limit and line of a budget stand.
-    pub fn watermarks(&self) -> &watermarks::Config {
-        &self.watermarks
+    pub fn set_distances(&mut self, distances: LimitDistances) {
+        self.distances = distances;
     }
 
     /// Directory of the group, as it was called when the group was opened.

@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::OnceLock;
 
-use strata_control::CgroupVersion as Version;
+use strata_lru::machine::CgroupVersion as Version;
 
 use super::error::CgroupError;
 use super::name;

@@ -25,7 +25,7 @@ use super::held::{Hold, hold};
 use super::mounts::Mount;
 use super::processes::processes_below;
 use crate::undo::{Journal, Undo};
-use strata_control::CgroupVersion as Version;
+use strata_lru::machine::CgroupVersion as Version;
 
 /// Every group of ours starts like this.
 pub(super) const NAME_PREFIX: &str = "strata-";

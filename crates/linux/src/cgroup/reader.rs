@@ -15,7 +15,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use strata_control::{CgroupVersion as Version, GroupStats};
+use strata_lru::machine::{CgroupVersion as Version, GroupStats};
 
 /// A group that is looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 //! when and how much.
 //!
 //! **Invariants**
-//! - R1: a dip never goes lower than one step (`watermarks::Config::line_distance_bytes`) below the budget, or below the line
+//! - R1: a dip never goes lower than one step (`LimitDistances::line_distance_bytes`) below the budget, or below the line
 //!   where the limit stands at that (see `line`).
 //! - R2: a dip is undone before the function returns, whatever happens, to the limit wanted *then*
 //!   (another thread may have raised it meanwhile).
@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use super::{BudgetGroup, CgroupError, ControlFile, GroupReader, ReclaimError, UNLIMITED};
 use crate::addr::PAGE_BYTES;
 use crate::sys::deadline::Deadline;
-use strata_control::{CgroupVersion as Version, GroupStats};
+use strata_lru::machine::{CgroupVersion as Version, GroupStats};
 
 /// Where an amount is asked for on v2.
 const RECLAIM_FILE: &str = "memory.reclaim";
@@ -254,7 +254,7 @@ impl BudgetGroup {
         }
         // Where the line stands the program reclaims in its own faults; ahead of it is below it.
         let line = budget.min(self.wanted_limit());
-        let floor = line.saturating_sub(self.watermarks.line_distance_bytes(budget));
+        let floor = line.saturating_sub(self.distances.line_distance_bytes(budget));
         if self.is_under_oom()? {
             return Err(ReclaimError::UnderOom(self.path.clone()));
         }

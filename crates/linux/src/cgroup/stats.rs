@@ -4,7 +4,7 @@
 //! [`GroupStats`], and of `memory.stat` to [`FileStats`]. **Does not own** when they are read.
 
 use super::file::keyed_number;
-use strata_control::{CgroupVersion as Version, GroupStats};
+use strata_lru::machine::{CgroupVersion as Version, GroupStats};
 
 /// Parts of a group's page cache, the groups below included. `None`: this version or kernel does not offer it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

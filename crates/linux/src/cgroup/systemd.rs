@@ -30,7 +30,7 @@ use super::file::{read_text, write_text};
 use super::mounts::Mount;
 use super::place::{keep_pids_max, limit_left_behind};
 use crate::undo::{Journal, Undo};
-use strata_control::CgroupVersion as Version;
+use strata_lru::machine::CgroupVersion as Version;
 
 const START_WAIT: Duration = Duration::from_secs(10);
 const START_POLL: Duration = Duration::from_millis(10);

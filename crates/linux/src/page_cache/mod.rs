@@ -5,8 +5,7 @@
 //! ```
 //!
 //! **Owns** reaching a file, whether it is still there, dropping pages of it, and resetting their counts of reads. **Does not own** censuses (`access::census`), which
-//! pages of a group lie idle and which came in of late (`strata_control::page_cache`), nor how much is dropped
-//! (`strata_control::drop_cache`, `admit_cache`).
+//! pages of a group lie idle and which came in of late, nor how much is dropped.
 //!
 //! **Invariants**
 //! - I1: no data is lost. The kernel drops clean pages that nobody has mapped, and reads them again when they are wanted.
@@ -27,7 +26,7 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 
 use rustix::fs::{Advice, fadvise, fstat};
-use strata_control::page_cache::Tried;
+use strata_lru::machine::Tried;
 
 pub use reach::Mounts;
 pub use reach::Ways;

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! **Owns** reading that, and saying where a thread of ours may run. **Does not own** rates and averages
-//! (`strata_control::cpu`).
+//! (the control loop).
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,7 +16,7 @@ use std::io;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity};
 
-use strata_control::Processors;
+use strata_lru::machine::Processors;
 
 use super::Process;
 use super::handle::is_gone;

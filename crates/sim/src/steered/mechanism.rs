@@ -6,9 +6,9 @@
 use strata_control::{
     Action, Control, PAGE_BYTES,
     drive::{BatchSize, Event, Given, Mechanism, View, Visit},
-    hold_up::{CALL_GOAL_NS, CLEARING_SHARE},
     trace::{ClearIntent, Recorder},
 };
+use strata_lru::machine::{CALL_GOAL_NS, CLEARING_SHARE};
 use strata_lru::{Kind, TimeMs};
 
 use super::{
@@ -68,7 +68,11 @@ impl<P: PlaysKernel> Mechanism for World<'_, P> {
             Hierarchy::V1 => {
                 let budget_bytes = self.marks.budget_bytes;
                 let line_bytes = budget_bytes.min(self.bounds.max_pages * PAGE_BYTES);
-                let step_bytes = self.config.watermarks.line_distance_bytes(budget_bytes);
+                let step_bytes = self
+                    .config
+                    .watermarks
+                    .distances()
+                    .line_distance_bytes(budget_bytes);
                 let floor_pages = line_bytes.saturating_sub(step_bytes) / PAGE_BYTES;
                 (bytes.max(DIP_RUN_BYTES), Bound::Floor(floor_pages))
             }

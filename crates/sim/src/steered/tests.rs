@@ -51,7 +51,7 @@ fn check<P: PlaysKernel>(policy: P, driver: Driver, generator: &str, steered: &S
     let setup = Setup::with_memory(2000);
     let mut world = World::new(policy, driver, true, &workload, &setup, steered).unwrap();
     let marks = watermarks::Config::DEFAULT;
-    let backstop_pages = marks.backstop_bytes(2000 * PAGE_BYTES) / PAGE_BYTES;
+    let backstop_pages = marks.distances().backstop_bytes(2000 * PAGE_BYTES) / PAGE_BYTES;
     let mut before_ns = 0;
     for first in (0..workload.nr_requests()).step_by(997) {
         let end = (first + 997).min(workload.nr_requests());

@@ -26,12 +26,13 @@ use strata_trace::recording::{FileName, NameKnown};
 use super::files::{COUNT_FULL, FoundPages, Left, ListedFile};
 use crate::observe::SpaceNumbers;
 use strata_linux::access::census::{
-    self, Arrival, Arrivals, FileId, FileNames, GroupNames, GroupPages, is_at,
+    self, Arrivals, FileId, FileNames, GroupNames, GroupPages, is_at,
 };
 use strata_linux::addr::{FILE_PAGES_MAX, PAGE_BYTES};
 use strata_linux::cgroup::GroupReader;
 use strata_linux::page_cache::{Mounts, Standing, standing};
 use strata_linux::process::{Device, thread_cpu_ns};
+use strata_lru::machine::Arrival;
 
 /// Two censuses are so far apart at least.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
@@ -244,7 +245,8 @@ impl Followed {
         // What came in while files were looked at is found now, or has to be told by the next census.
         let mut late: HashMap<Identity, Vec<Arrival>> = HashMap::new();
         for arrival in self.arrivals()? {
-            let of_file = late.entry(Identity::of(&arrival.file)).or_default();
+            let identity = Identity::of(&arrival.file.into());
+            let of_file = late.entry(identity).or_default();
             of_file.push(arrival);
         }
         let kept = has_searched.then(|| {
@@ -334,7 +336,8 @@ impl Followed {
     /// Notes what came in before files are looked at.
     fn note(&mut self, came: &[Arrival]) {
         for arrival in came {
-            let identity = Identity::of(&arrival.file);
+            let file = FileId::from(arrival.file);
+            let identity = Identity::of(&file);
             if !self.files.contains_key(&identity) {
                 if self.come.len() >= KNOWN_MAX {
                     self.come.clear();
@@ -345,11 +348,11 @@ impl Followed {
                     continue;
                 }
                 self.come.remove(&identity);
-                self.follow(&arrival.file, UNSEARCHED_MAX);
+                self.follow(&file, UNSEARCHED_MAX);
             }
-            if let Some(file) = self.files.get_mut(&identity) {
-                file.id.follow_to(&arrival.file);
-                file.arrived.push((arrival.index, arrival.nr_pages));
+            if let Some(known) = self.files.get_mut(&identity) {
+                known.id.follow_to(&arrival.file);
+                known.arrived.push((arrival.index, arrival.nr_pages));
             }
         }
     }

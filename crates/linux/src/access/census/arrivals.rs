@@ -5,28 +5,17 @@
 //! that it adds to page cache: on a read that had to go to the disk, for readahead, and on a first write.
 //!
 //! **Owns** what is told of an arrival. **Does not own** the hook (`sys::bpf_arrivals`), nor what follows from arrivals
-//! (`strata_control::page_cache`).
+//! .
 //!
 //! **Invariants**
 //! - I1: what was not told is counted.
 
 use std::io;
 
-use strata_control::page_cache;
+use strata_lru::machine::{Arrival, FileId, FileKey};
 
-use super::{Census, FileId, device_of};
+use super::{Census, device_number, device_of};
 use crate::sys::bpf_arrivals::{ArrivalLog, RawArrival};
-
-/// A folio of page cache that has come to memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Arrival {
-    /// Of this file.
-    pub file: FileId,
-    /// Number of the first page in the file.
-    pub index: u64,
-    /// Pages: more than one where the kernel keeps them together.
-    pub nr_pages: u64,
-}
 
 /// Tells of page cache that comes to memory.
 #[derive(Debug)]
@@ -62,26 +51,13 @@ impl Arrivals {
     }
 }
 
-impl From<Arrival> for page_cache::Arrival {
-    fn from(arrival: Arrival) -> page_cache::Arrival {
-        page_cache::Arrival {
-            file: arrival.file.into(),
-            index: arrival.index,
-            nr_pages: arrival.nr_pages,
-        }
-    }
-}
-
 fn arrival_of(raw: &RawArrival) -> Arrival {
     Arrival {
         file: FileId {
-            device: device_of(raw.device),
+            device: device_number(device_of(raw.device)),
             inode: raw.inode,
             generation: raw.generation,
-            // Whether the file has a name is found out when it is opened.
-            is_deleted: false,
-            is_disk: false,
-            mapping: raw.mapping,
+            key: FileKey(raw.mapping),
         },
         index: raw.index,
         nr_pages: raw.nr_pages,

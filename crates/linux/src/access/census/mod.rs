@@ -34,16 +34,15 @@ mod watch;
 
 use std::time::Duration;
 
-use strata_control::page_cache;
+use strata_lru::machine;
 
-pub use arrivals::{Arrival, Arrivals};
+pub use arrivals::Arrivals;
 pub use groups::GroupNames;
 pub use idle::IdleRanges;
 pub use names::{FileName, FileNames, is_at, size_at};
 pub use open::Census;
 pub use pages::{GroupPages, Whose};
 pub use probed::{IdleEstimate, Probed};
-pub use strata_control::page_cache::PageFound;
 pub use take::FullPages;
 pub use watch::{CacheWatch, WHOLE_WATCH, Wanted, WatchQuestion};
 
@@ -217,25 +216,25 @@ pub struct FileId {
 
 impl FileId {
     /// The kernel keeps the file where `found` says: one that had left its memory has come back at another address.
-    pub fn follow_to(&mut self, found: &FileId) {
-        self.mapping = found.mapping;
+    pub fn follow_to(&mut self, found: &machine::FileId) {
+        self.mapping = found.key.0;
     }
 }
 
-impl From<FileId> for page_cache::FileId {
-    fn from(file: FileId) -> page_cache::FileId {
-        page_cache::FileId {
-            device: u64::from(file.device.major) << u32::BITS | u64::from(file.device.minor),
+impl From<FileId> for machine::FileId {
+    fn from(file: FileId) -> machine::FileId {
+        machine::FileId {
+            device: device_number(file.device),
             inode: file.inode,
             generation: file.generation,
-            key: page_cache::FileKey(file.mapping),
+            key: machine::FileKey(file.mapping),
         }
     }
 }
 
-impl From<page_cache::FileId> for FileId {
+impl From<machine::FileId> for FileId {
     /// Whether the file has a name is found out when it is opened; disks are not told by page.
-    fn from(file: page_cache::FileId) -> FileId {
+    fn from(file: machine::FileId) -> FileId {
         FileId {
             device: Device {
                 major: (file.device >> u32::BITS) as u32,
@@ -248,6 +247,11 @@ impl From<page_cache::FileId> for FileId {
             mapping: file.key.0,
         }
     }
+}
+
+/// The number by which a device is told to others.
+fn device_number(device: Device) -> u64 {
+    u64::from(device.major) << u32::BITS | u64::from(device.minor)
 }
 
 /// A device by the kernel's number of it.

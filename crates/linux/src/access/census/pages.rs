@@ -20,9 +20,7 @@ use std::io;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use strata_control::page_cache::{
-    FILE_BYTES_MIN, FILES_MAX, FileKey, PageFound, Placed, SEARCH_PAUSE_MS,
-};
+use strata_lru::machine::{FILE_BYTES_MIN, FILES_MAX, FileKey, PageFound, Placed, SEARCH_PAUSE_MS};
 
 use super::super::AccessError;
 use super::take::{self, Asked, Extent};

@@ -16,7 +16,7 @@ const LAYERS: [(&str, &[&str]); 7] = [
         &["strata-control", "strata-lru", "strata-trace"],
     ),
     ("strata-control", &["strata-lru"]),
-    ("strata-linux", &["strata-control", "strata-lru"]),
+    ("strata-linux", &["strata-lru"]),
     (
         "strata-host",
         &[

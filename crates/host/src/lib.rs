@@ -1,7 +1,7 @@
 //! What the product does with the mechanisms of Linux: it watches, reclaims, compares, tells and undoes.
 //!
 //! **Owns** looking without touching ([`observe`]), a run: the loop that ties a program to the engine ([`run`]), a command with and
-//! without Strata in turns ([`compare`]), many groups at once ([`managed`]), putting idle programs away ([`park`]), undoing it all after a crash ([`keeper`]), and what others may ask ([`remote`],
+//! without Strata in turns ([`compare`]), many groups at once ([`managed`]), what both share (`engine`), putting idle programs away ([`park`]), undoing it all after a crash ([`keeper`]), and what others may ask ([`remote`],
 //! [`metrics`], [`doctor`]).
 //! **Does not own** any mechanism of Linux (`strata-linux`), any decision about which page goes, when and how much (`strata-lru`,
 //! `strata-control`), nor any text on a screen (that is the binary).
@@ -15,6 +15,7 @@
 
 pub mod compare;
 pub mod doctor;
+mod engine;
 pub mod keeper;
 pub mod managed;
 pub mod metrics;

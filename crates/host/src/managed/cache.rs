@@ -4,10 +4,10 @@
 //!
 //! **Invariants** I1: what was asked for counts as gone until it is known what went: no room is given twice.
 
+use crate::engine::census::cache::GroupCache;
 use std::time::Duration;
 use strata_control::oldest::CacheOf;
 use strata_control::page_cache::CacheAges;
-use strata_linux::actuator::GroupCache;
 
 /// What is known of one group's page cache. Sizes in pages.
 #[derive(Debug, Default)]
@@ -125,8 +125,8 @@ mod tests {
                 nr_away_pages: nr_away,
                 kept_bytes: 4096,
             },
-            new_bytes: 0,
             nr_returned_pages: nr_returned,
+            ..GroupCache::default()
         }
     }
 

@@ -17,9 +17,9 @@
 use super::Managed;
 use super::caches::Caches;
 use super::group::Group;
+use crate::engine::census::cache::{Done, GroupCache, Outcome, Which};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use strata_linux::actuator::{GroupCache, GroupsCacheDone};
 use strata_linux::addr::PAGE_BYTES;
 use strata_lru::{GroupId, Kind};
 
@@ -29,7 +29,7 @@ impl Managed {
         let Some(mut caches) = self.caches.take() else {
             return;
         };
-        while let Some(done) = caches.poll() {
+        while let Some(done) = caches.thread.poll() {
             self.cache_done(&mut caches, at, done);
         }
         let groups = self.groups.values().filter_map(Group::kernel_id);
@@ -38,36 +38,36 @@ impl Managed {
         self.caches = Some(caches);
     }
 
-    fn cache_done(&mut self, caches: &mut Caches, at: Duration, done: GroupsCacheDone) {
-        match done {
-            GroupsCacheDone::Census {
-                found,
-                to_promote,
-                cpu_ns,
-            } => {
+    fn cache_done(&mut self, caches: &mut Caches, at: Duration, outcome: Outcome) {
+        match outcome.done {
+            Done::Census { found, to_promote } => {
                 if let Some(moves) = &mut self.moves {
                     moves.wait_for_cache(to_promote);
                 }
                 let (min_age, share) = (self.rules.min_age(), self.processor_share());
-                caches.looked(at, found.as_deref().ok(), cpu_ns, min_age, share);
+                caches.looked(at, found.as_deref().ok(), outcome.cpu_ns, min_age, share);
                 match found {
                     Ok(found) => self.found_in_cache(found),
                     Err(error) => tracing::debug!("no census of page cache: {error}"),
                 }
             }
-            GroupsCacheDone::Dropped {
-                group,
-                nr_asked_pages,
+            Done::Dropped {
+                which: Which::Older {
+                    group, nr_pages, ..
+                },
                 dropped,
+                ..
             } => {
                 let nr_gone = dropped.dropped_bytes / PAGE_BYTES;
                 let mut groups = self.groups.values_mut();
                 match groups.find(|one| one.kernel_id() == Some(group)) {
-                    Some(one) => one.dropped(nr_asked_pages, nr_gone),
+                    Some(one) => one.dropped(nr_pages, nr_gone),
                     None => caches.dropped_of_nobody(nr_gone),
                 }
-                tracing::debug!(group, nr_asked_pages, ?dropped, "page cache dropped");
+                tracing::debug!(group, nr_pages, ?dropped, "page cache dropped");
             }
+            // A guard asks for nothing else.
+            Done::Dropped { .. } | Done::Look(_) => {}
         }
     }
 
@@ -119,7 +119,7 @@ impl Managed {
     /// Ends the thread; what went is counted.
     pub(super) fn stop_caches(&mut self) {
         if let Some(mut caches) = self.caches.take() {
-            for done in caches.stop() {
+            for done in caches.thread.stop() {
                 self.cache_done(&mut caches, Duration::ZERO, done);
             }
             self.caches = Some(caches);

@@ -3,16 +3,15 @@
 //! A census costs processor time, and counts in the guard's share as walks do. It comes more seldom while there is nothing
 //! to drop and nothing that may come back.
 //!
-//! **Owns** the pace of censuses. **Does not own** the census, which pages those are and dropping (`strata_linux::actuator`),
+//! **Owns** the pace of censuses. **Does not own** the census, which pages those are and dropping (`engine::census`),
 //! nor how much of which group goes (`cache_acts`).
 //!
 //! **Invariants** I1: censuses take no more than their part of the guard's processor time, but for one.
 
 use super::group::Group;
+use crate::engine::census::cache::{self, CacheThread, GroupCache, Request, Which};
+use crate::engine::census::promote::Promote;
 use std::time::Duration;
-use strata_linux::actuator::{
-    GroupCache, GroupsCacheDone, GroupsCacheRequest, GroupsCacheThread, Promote,
-};
 use strata_linux::addr::PAGE_BYTES;
 
 /// Censuses within the least age: what is told to be idle for so long is so to a half of it.
@@ -31,7 +30,7 @@ const DROP_PAGES_MAX: u64 = 1 << 18;
 /// Takes the censuses.
 #[derive(Debug)]
 pub(super) struct Caches {
-    thread: GroupsCacheThread,
+    pub(super) thread: CacheThread,
     next: Duration,
     /// The next census comes after so many times the usual pause.
     nr_pauses: u32,
@@ -42,7 +41,7 @@ pub(super) struct Caches {
 impl Caches {
     pub(super) fn start() -> std::io::Result<Caches> {
         Ok(Caches {
-            thread: GroupsCacheThread::start()?,
+            thread: cache::start(cache::Subject::Groups)?,
             next: Duration::ZERO,
             nr_pauses: 1,
             nr_dropped_before: 0,
@@ -71,28 +70,19 @@ impl Caches {
         let Some(id) = group.kernel_id().filter(|_| nr_pages >= DROP_PAGES_MIN) else {
             return 0;
         };
-        let is_under_way = self.thread.try_submit(GroupsCacheRequest::Drop {
+        let request = Request::Drop(Which::Older {
             group: id,
             older_than,
             nr_pages,
         });
+        let is_under_way = self.thread.try_submit(request).is_ok();
         if is_under_way {
             group.cache.asked(nr_pages);
         }
-        match is_under_way || self.thread.is_busy() {
+        match is_under_way || self.thread.nr_in_flight() > 0 {
             true => nr_pages,
             false => 0,
         }
-    }
-
-    /// The next outcome.
-    pub(super) fn poll(&mut self) -> Option<GroupsCacheDone> {
-        self.thread.poll()
-    }
-
-    /// Ends the thread; what it has done is told.
-    pub(super) fn stop(&mut self) -> Vec<GroupsCacheDone> {
-        self.thread.stop()
     }
 
     /// Has a census taken of these groups, where one is due.
@@ -103,10 +93,10 @@ impl Caches {
         groups: Vec<u64>,
         promote: impl FnOnce() -> Option<Promote>,
     ) {
-        if at >= self.next && !groups.is_empty() && !self.thread.is_busy() {
+        if at >= self.next && !groups.is_empty() && self.thread.nr_in_flight() == 0 {
             let promote = promote();
-            self.thread
-                .try_submit(GroupsCacheRequest::Census { groups, promote });
+            // The thread has nothing else to do.
+            let _is_taken = self.thread.try_submit(Request::Census { groups, promote });
         }
     }
 
@@ -136,7 +126,7 @@ impl Caches {
 /// Whether what a census found is a reason to look again soon: page cache that can grow old, or that may come back.
 fn is_worth_it(found: &[GroupCache]) -> bool {
     let of = |one: &GroupCache| one.ages.nr_older_pages(0) + one.ages.nr_away_pages;
-    let new_bytes: u64 = found.iter().map(|one| one.new_bytes).sum();
+    let new_bytes: u64 = found.iter().map(|one| one.sample.new_bytes).sum();
     found.iter().map(of).sum::<u64>() + new_bytes / PAGE_BYTES >= WORTH_PAGES
 }
 

@@ -9,13 +9,15 @@
 
 use super::rules::TierRules;
 use super::status::TierStatus;
+use crate::engine::census::promote::Promote;
 use crate::observe::SpaceId;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 use strata_control::tiers::{Move, NodeNow, Tiers};
 use strata_linux::actuator::{
-    CacheMoveRequest, CacheMover, CachePages, MoveReport, MoveRequest, Mover, Promote, Unmoved,
+    CacheMoveRequest, CacheMover, CachePages, MoveReport, MoveRequest, Mover, Unmoved,
+    start_cache_mover, start_mover,
 };
 use strata_linux::addr::PAGE_BYTES;
 use strata_linux::cgroup::GroupReader;
@@ -94,8 +96,8 @@ impl Moves {
             tiers: Tiers::new(nodes.topology().clone(), rules.promote_bytes_per_s),
             nodes,
             upper: rules.upper.clone(),
-            mover: Mover::start()?,
-            cache_mover: CacheMover::start()?,
+            mover: start_mover()?,
+            cache_mover: start_cache_mover()?,
             page_cache: rules.page_cache,
             up_cache: VecDeque::new(),
             down: VecDeque::new(),
@@ -247,7 +249,8 @@ impl Moves {
             }
             let pages = take_first(&mut waiting, nr_pages);
             self.tiers.rate().spend(at, pages.nr_pages);
-            if !self.cache_mover.try_submit(CacheMoveRequest { pages, to }) {
+            let request = CacheMoveRequest { pages, to };
+            if self.cache_mover.try_submit(request).is_err() {
                 return;
             }
             if waiting.nr_pages > 0 {

@@ -11,11 +11,11 @@
 
 use super::Managed;
 use super::moves::Moves;
+use crate::engine::census::promote::Promote;
 use crate::observe::Observer;
 use crate::observe::ledger::{NodeStatus, OnNodes};
 use std::time::Duration;
 use strata_control::tiers::Tiered;
-use strata_linux::actuator::Promote;
 use strata_linux::addr::PAGE_BYTES;
 use strata_lru::ages::Ledger;
 use strata_lru::{Kind, NodeSet};

@@ -1,19 +1,18 @@
-//! Page cache of a cgroup by when it was last read, from censuses that a thread of its own takes.
+//! Page cache of a cgroup by when it was last read.
 //!
-//! **Owns** that thread and its pace. **Does not own** what a census of a watch finds (`access::census`) nor any text.
+//! **Owns** what is told of it. **Does not own** the thread and its pace (`engine::census`), what a census of a watch finds
+//! (`access::census`), nor any text.
 //!
 //! **Invariants**
-//! - I1: censuses take 1 % of a processor, but for the first and the last one of a short watch.
-//! - I2: what is told is of the last census, which is taken when the watch ends.
+//! - I1: what is told is of the last census, which is taken when the watch ends.
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::files::FilesError;
+use crate::engine::census::{Censuses, Told};
 use strata_linux::access::census::{
     Budget, CacheWatch, CensusCost, GroupNames, IdleEstimate, Kind, Sums, Taken, WHOLE_WATCH,
     Wanted, WatchQuestion,
@@ -28,8 +27,8 @@ const BUDGET: Budget = Budget {
 };
 /// Censuses of a long watch.
 const NR_CENSUSES_MAX: u32 = 3000;
-/// So many times the CPU time of a census passes before the next one.
-const REST: u32 = 100;
+/// The last census takes no longer by far.
+const LAST_WITHIN: Duration = Duration::from_secs(60);
 
 /// Page cache of files, of one group and those below it.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
@@ -147,8 +146,9 @@ pub(super) fn by_group(taken: &Taken, names: &GroupNames) -> BTreeMap<String, Su
 /// A watch of one group's page cache.
 #[derive(Debug)]
 pub struct GroupCache {
-    end: Sender<()>,
-    thread: JoinHandle<Result<CacheReport, FilesError>>,
+    censuses: Censuses<(), Option<CacheReport>, FilesError>,
+    /// What came of the first census.
+    begun: Option<Result<Option<CacheReport>, FilesError>>,
 }
 
 impl GroupCache {
@@ -161,15 +161,13 @@ impl GroupCache {
         let mut ages = windows.to_vec();
         ages.sort_unstable();
         let ages = ages.split_off(ages.len().saturating_sub(WHOLE_WATCH));
-        let (end, ended) = channel();
-        let (begin, begun) = channel();
+        // A long watch has no more censuses than are remembered.
+        let least = ages.last().copied().unwrap_or_default() / NR_CENSUSES_MAX;
         let group = group.to_owned();
-        let thread = thread::Builder::new()
-            .name("strata-census".to_owned())
-            .spawn(move || watch(&group, &ages, reset_share, &begin, &ended))?;
+        let censuses = Censuses::start(least, move || watch(group, ages, reset_share))?;
         // Where there can be none, `finish` says why.
-        let _ = begun.recv();
-        Ok(GroupCache { end, thread })
+        let begun = censuses.wait();
+        Ok(GroupCache { censuses, begun })
     }
 
     /// Takes the last census.
@@ -177,20 +175,22 @@ impl GroupCache {
     /// # Errors
     /// [`FilesError`]: no census can be taken here; the group is gone.
     pub fn finish(self) -> Result<CacheReport, FilesError> {
-        drop(self.end);
-        let panicked = |_| FilesError::Census(io::Error::other("its thread panicked"));
-        self.thread.join().map_err(panicked)?
+        if let Some(Err(error)) = self.begun {
+            return Err(error);
+        }
+        let ended = || FilesError::Census(io::Error::other("its thread panicked, or hangs"));
+        let last = self.censuses.finish(LAST_WITHIN).pop();
+        last.unwrap_or_else(|| Err(ended()))?.ok_or_else(ended)
     }
 }
 
+/// Takes censuses of a group; the last one tells.
 fn watch(
-    path: &Path,
-    ages: &[Duration],
+    path: PathBuf,
+    ages: Vec<Duration>,
     reset_share: f64,
-    begin: &Sender<()>,
-    ended: &Receiver<()>,
-) -> Result<CacheReport, FilesError> {
-    let group = GroupReader::open(path)?;
+) -> Result<impl FnMut(&(), bool) -> Result<Told<Option<CacheReport>>, FilesError>, FilesError> {
+    let group = GroupReader::open(&path)?;
     // Fewer than there is room for: the longest stands in for the rest.
     let longest = ages.last().copied().unwrap_or_default();
     let mut watch = CacheWatch::open(WatchQuestion {
@@ -202,9 +202,7 @@ fn watch(
     let mut counts = CountReset::new();
     let mut reset_bytes = 0;
     let mut cost = CensusCost::default();
-    let mut is_over = false;
-    loop {
-        let begun = Instant::now();
+    Ok(move |_: &(), is_over: bool| {
         let wanted = Wanted {
             is_urgent: is_over,
             ..Wanted::default()
@@ -218,32 +216,33 @@ fn watch(
             false => watch.take_resetting(wanted, &|| false, &mut |full| counts.reset(full)),
         };
         let taken = taken.map_err(FilesError::Census)?;
+        let is_first = cost.nr_calls == 0;
         reset_bytes += taken.reset_bytes;
         cost.add(&taken.cost);
-        // Nobody waits for the second one.
-        let _ = begin.send(());
-        if is_over {
-            let names = GroupNames::read()?;
-            if names.id_of(&group).is_none() {
-                return Err(CgroupError::Gone(path.to_owned()).into());
-            }
-            let sums = by_group(&taken, &names)
-                .remove(group.name())
-                .unwrap_or_default();
-            return Ok(CacheReport {
-                resets: (reset_share > 0.0).then_some(ResetReport {
-                    tried_bytes: counts.tried_bytes,
-                    reset_bytes,
-                }),
-                charge: Charge::read(&group),
-                cost,
-                ..CacheReport::new(&watch, ages, &taken, &sums)
-            });
+        let told = |found| Told {
+            found,
+            cpu_ns: taken.cost.cpu_ns,
+        };
+        if !is_over {
+            // Nobody waits for the second one.
+            return Ok(told(is_first.then_some(None)));
         }
-        let rest = Duration::from_nanos(taken.cost.cpu_ns) * REST;
-        // A long watch has no more censuses than are remembered.
-        let due = begun + rest.max(longest / NR_CENSUSES_MAX);
-        let rest = due.saturating_duration_since(Instant::now());
-        is_over = ended.recv_timeout(rest) == Err(RecvTimeoutError::Disconnected);
-    }
+        let names = GroupNames::read()?;
+        if names.id_of(&group).is_none() {
+            return Err(CgroupError::Gone(group.path().to_owned()).into());
+        }
+        let sums = by_group(&taken, &names)
+            .remove(group.name())
+            .unwrap_or_default();
+        let report = CacheReport {
+            resets: (reset_share > 0.0).then_some(ResetReport {
+                tried_bytes: counts.tried_bytes,
+                reset_bytes,
+            }),
+            charge: Charge::read(&group),
+            cost,
+            ..CacheReport::new(&watch, &ages, &taken, &sums)
+        };
+        Ok(told(Some(Some(report))))
+    })
 }

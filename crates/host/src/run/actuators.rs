@@ -9,6 +9,7 @@
 //!
 //! **Invariants** I1: nothing here waits for a thread but [`Actuators::finish`] and [`Actuators::wait_for_kernel`].
 
+use crate::engine::census::cache::{self, CacheThread};
 use crate::run::report::{EvictionReport, PageCacheReport};
 use crate::run::trace::names;
 use crate::run::trace::{Recorder, Report};
@@ -16,11 +17,8 @@ use crate::run::would_evict::WouldEvict;
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
-use strata_control::{ActuatorReport, CacheLook, FileNo, Reads};
-use strata_linux::actuator::{
-    CacheDone, CacheRequest, CacheThread, Pageout, PageoutReport, PageoutRequest, ShrinkOutcome,
-    ShrinkThread,
-};
+use strata_control::{ActuatorReport, CacheLook};
+use strata_linux::actuator::{Pageout, PageoutReport, PageoutRequest, ShrinkOutcome, ShrinkThread};
 use strata_linux::cgroup::ReclaimError;
 
 /// The threads; `None` where a run has no use for one, or can't have it.
@@ -123,12 +121,15 @@ impl Actuators {
         let all = [
             kernel.is_some_and(ShrinkThread::is_busy),
             pageout.is_some_and(|of| of.nr_in_flight() > 0),
-            self.threads
-                .cache
-                .as_ref()
-                .is_some_and(CacheThread::is_busy),
+            self.is_cache_busy(),
         ];
         all.map(u32::from).iter().sum()
+    }
+
+    /// Whether page cache is looked at or dropped.
+    fn is_cache_busy(&self) -> bool {
+        let cache = self.threads.cache.as_ref();
+        cache.is_some_and(|of| of.nr_in_flight() > 0)
     }
 
     /// Hears what all threads have done.
@@ -179,18 +180,24 @@ impl Actuators {
         };
         let mut failure = None;
         while let Some(outcome) = thread.poll() {
-            report.take_totals(&outcome.totals);
+            report.take_totals(&outcome.totals, outcome.cpu_ns);
             if let Some(would_evict) = &self.threads.would_evict {
                 would_evict.note_page_cache(outcome.totals.nr_played_pages);
             }
-            match outcome.of {
-                CacheDone::Census(Ok(sample)) => {
-                    report.take_census(&sample);
-                    self.cache_look.found = Some(sample);
+            match outcome.done {
+                cache::Done::Census {
+                    found: Ok(found), ..
+                } => {
+                    for of in found {
+                        report.take_census(&of.sample);
+                        self.cache_look.found = Some(of.sample);
+                    }
                 }
-                CacheDone::Census(Err(error)) => failure = Some(error),
-                CacheDone::Look(came_in) => self.cache_look.add(came_in),
-                CacheDone::Dropped {
+                cache::Done::Census {
+                    found: Err(error), ..
+                } => failure = Some(error),
+                cache::Done::Look(came_in) => self.cache_look.add(came_in),
+                cache::Done::Dropped {
                     which,
                     dropped,
                     came_in,
@@ -216,34 +223,15 @@ impl Actuators {
 
     /// How it stands with page cache; `None` where it is left to the kernel.
     pub(super) fn look_at_cache(&mut self) -> Option<CacheLook> {
-        let thread = self.threads.cache.as_ref()?;
+        self.threads.cache.as_ref()?;
         Some(CacheLook {
-            is_busy: thread.is_busy(),
+            is_busy: self.is_cache_busy(),
             ..std::mem::take(&mut self.cache_look)
         })
     }
 
-    /// Has a census of the group's page cache taken.
-    pub(super) fn take_census(&mut self) {
-        self.ask_cache(CacheRequest::Census);
-    }
-
-    /// Has page cache of a file dropped.
-    pub(super) fn drop_cache(&mut self, file: FileNo, reads: Reads, bytes: u64) {
-        self.ask_cache(CacheRequest::Drop { file, reads, bytes });
-    }
-
-    /// Has what came to page cache looked at.
-    pub(super) fn look_at_newcomers(&mut self, history_bytes: u64) {
-        self.ask_cache(CacheRequest::LookAtNewcomers { history_bytes });
-    }
-
-    /// Has page cache dropped that came in of late.
-    pub(super) fn drop_newcomers(&mut self, bytes: u64) {
-        self.ask_cache(CacheRequest::DropNewcomers { bytes });
-    }
-
-    fn ask_cache(&mut self, request: CacheRequest) {
+    /// Has page cache looked at or dropped.
+    pub(super) fn ask_cache(&mut self, request: cache::Request) {
         if let Some(thread) = &mut self.threads.cache {
             // A file for which there is no room is offered again by the next census.
             let _is_taken = thread.try_submit(request);

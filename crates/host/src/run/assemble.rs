@@ -2,6 +2,7 @@
 //!
 //! **Owns** which parts a run gets and why. **Does not own** any of them.
 
+use crate::engine::census::cache;
 use crate::observe::{Observer, OpenSource};
 use crate::pages::tracker::Tracker;
 use crate::run::ActuatorChoice;
@@ -17,7 +18,7 @@ use crate::run::would_evict::WouldEvict;
 use std::sync::Arc;
 use strata_control::Setup;
 use strata_linux::access::{self, AccessSource};
-use strata_linux::actuator::{CacheThread, Pageout, ShrinkThread};
+use strata_linux::actuator::{Pageout, ShrinkThread};
 use strata_linux::cgroup::Version;
 use strata_lru::{EnginePolicy, TimeMs};
 
@@ -101,12 +102,12 @@ pub(super) fn reclaim_loop(
     let can_drop_cache = config.drop_cache && has_bpf;
     let cache = match arena.gauge().group().filter(|_| can_drop_cache) {
         Some(group) => {
-            let cache = CacheThread::start(
-                group.path(),
-                config.control.drop_cache,
-                config.control.admit_cache,
-                config.dry_run,
-            );
+            let cache = cache::start(cache::Subject::Whole {
+                group: group.path().to_owned(),
+                idle: config.control.drop_cache,
+                newcomers: config.control.admit_cache,
+                is_dry_run: config.dry_run,
+            });
             Some(cache.map_err(io_error("starting the thread that looks at page cache"))?)
         }
         None => None,

@@ -14,7 +14,7 @@ use strata_lru::lru_gen::{parse_plain, section_of};
 const LISTED: &str = "/sys/kernel/debug/lru_gen";
 
 /// The generations that the kernel keeps of a group by node, oldest first; none where they can't be read.
-pub(crate) fn kernel_generations(group: &GroupReader) -> Vec<GroupView> {
+pub fn kernel_generations(group: &GroupReader) -> Vec<GroupView> {
     let text = fs::read_to_string(LISTED).unwrap_or_default();
     views_of(&text, group.name())
 }

@@ -21,7 +21,7 @@ use std::sync::OnceLock;
 pub use bpf::BpfSource;
 pub use clear::{Cleared, Clearer, NrEntries, YoungPiece, clear_pieces, entries_in};
 pub use error::AccessError;
-pub(crate) use kernel::kernel_generations;
+pub use kernel::kernel_generations;
 pub use probe::parse_release;
 pub use smaps::SmapsSource;
 pub use strata_lru::machine::ClearIntent;

@@ -4,8 +4,6 @@
 //!   Pageout::try_submit(PageoutRequest)  ->  its thread  ->  Pageout::poll() -> PageoutReport
 //!   ShrinkThread::try_submit(amount)     ->  its thread  ->  ShrinkThread::poll() -> ShrinkOutcome
 //!   Recall::try_submit(ranges)           ->  its thread  ->  (nothing is told)
-//!   CacheThread::try_submit(what)        ->  its thread  ->  CacheThread::poll() -> CacheOutcome
-//!   GroupsCacheThread::try_submit(what)  ->  its thread  ->  GroupsCacheThread::poll() -> GroupsCacheDone
 //!   Mover::try_submit(MoveRequest)       ->  its thread  ->  Mover::poll() -> MoveReport
 //! ```
 //!
@@ -15,8 +13,7 @@
 //! (`completion_fd` turns readable).
 //!
 //! **Owns** `pageout` (exact: these pages) and `reclaim` (the kernel's batched reclaim of a group:
-//! this many bytes) and `recall` (which pages it is to read in), and `cache` (page cache of a group that
-//! nobody has mapped) and `groups_cache` (that of many groups), and `mover` (from one memory node to another)
+//! this many bytes) and `recall` (which pages it is to read in), and `mover` (from one memory node to another)
 //! and `cache_mover` (page cache that nobody maps, up to a faster one).
 //! **Does not own** the choice of pages, nor the group's limits (`cgroup`).
 //!
@@ -28,10 +25,7 @@
 //! - I4: nothing is taken that can't be read back: advice only, never a write to a process.
 
 mod advise;
-mod cache;
-mod cache_files;
 mod cache_mover;
-mod groups_cache;
 mod leftover;
 mod mover;
 mod observe;
@@ -45,10 +39,10 @@ mod units;
 mod worker;
 
 pub use advise::PageoutError;
-pub use cache::{CacheDone, CacheOutcome, CacheRequest, CacheThread, CacheTotals, Which};
-pub use cache_mover::{CacheMoveReport, CacheMoveRequest, CacheMover, CachePages, Promote};
-pub use groups_cache::{GroupCache, GroupsCacheDone, GroupsCacheRequest, GroupsCacheThread};
-pub use mover::{MoveReport, MoveRequest, Mover, Unmoved};
+pub use cache_mover::{
+    CacheMoveReport, CacheMoveRequest, CacheMover, CachePages, start_cache_mover,
+};
+pub use mover::{MoveReport, MoveRequest, Mover, Unmoved, start_mover};
 pub use pageout::{Pageout, PageoutConfig};
 pub use pass::{PageTarget, PageoutReport, PageoutRequest};
 pub use put_away::PutAway;

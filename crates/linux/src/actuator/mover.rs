@@ -7,7 +7,7 @@
 //! The kernel may stop telling of pages at the first that it could not move. So pages are looked up before and after, and
 //! that is what is reported.
 //!
-//! **Owns** the thread, batches, and what became of each page. **Does not own** which pages (`strata_control::tiers`).
+//! **Owns** the thread, batches, and what became of each page. **Does not own** which pages (the guard).
 //!
 //! **Invariants**
 //! - I1: nothing goes to a node where the process may have no memory (cpuset): the kernel refuses it.
@@ -86,42 +86,18 @@ pub struct MoveReport {
     pub stayed: BTreeMap<Unmoved, u64>,
 }
 
-/// The owner's side.
-#[derive(Debug)]
-pub struct Mover {
-    worker: Worker<MoveRequest, MoveReport>,
-}
+/// Moves pages of programs in a thread of its own.
+pub type Mover = Worker<MoveRequest, MoveReport>;
 
-impl Mover {
-    /// Starts the thread.
-    ///
-    /// # Errors
-    /// There can be none.
-    pub fn start() -> io::Result<Mover> {
-        let mut counts = MapCounts::new();
-        let worker = Worker::start("strata-mover", IN_FLIGHT_MAX, move |request, stop| {
-            carry_out(&request, &mut counts, stop)
-        })?;
-        Ok(Mover { worker })
-    }
-
-    /// Hands a request over; it comes back where there are too many.
-    ///
-    /// # Errors
-    /// The request.
-    pub fn try_submit(&mut self, request: MoveRequest) -> Result<(), MoveRequest> {
-        self.worker.try_submit(request)
-    }
-
-    /// What became of the next request.
-    pub fn poll(&mut self) -> Option<MoveReport> {
-        self.worker.poll()
-    }
-
-    /// Ends the thread; what it has done is told.
-    pub fn stop(&mut self) -> Vec<MoveReport> {
-        self.worker.stop()
-    }
+/// Starts that thread.
+///
+/// # Errors
+/// There can be none.
+pub fn start_mover() -> io::Result<Mover> {
+    let mut counts = MapCounts::new();
+    Worker::start("strata-mover", IN_FLIGHT_MAX, move |request, stop| {
+        carry_out(&request, &mut counts, stop)
+    })
 }
 
 fn carry_out(request: &MoveRequest, counts: &mut MapCounts, stop: &StopFlag) -> MoveReport {

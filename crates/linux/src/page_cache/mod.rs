@@ -14,6 +14,7 @@
 //! - I3: only regular files on ext4 and xfs. Others are left and counted.
 //! - I4: what was tried and what is gone are counted apart.
 
+mod finder;
 mod reach;
 mod reset;
 
@@ -28,6 +29,7 @@ use std::path::PathBuf;
 use rustix::fs::{Advice, fadvise, fstat};
 use strata_lru::machine::Tried;
 
+pub use finder::Finder;
 pub use reach::Mounts;
 pub use reach::Ways;
 pub use reset::{CountReset, ResetReport};
@@ -82,7 +84,7 @@ pub struct Dropped {
 
 impl Dropped {
     /// Adds what became of other files.
-    pub(crate) fn add(&mut self, other: &Dropped) {
+    pub fn add(&mut self, other: &Dropped) {
         self.nr_files += other.nr_files;
         self.idle_bytes += other.idle_bytes;
         self.tried_bytes += other.tried_bytes;
@@ -104,7 +106,7 @@ pub fn drop_idle(files: &[IdleFile], is_dry_run: bool) -> Dropped {
 }
 
 /// Drops idle pages of one file, or only counts what would be tried. `on_range` is told what came of each range that was tried.
-pub(crate) fn drop_of(
+fn drop_of(
     idle: &IdleFile,
     mounts: &mut Mounts,
     is_dry_run: bool,
@@ -135,11 +137,6 @@ pub(crate) fn drop_of(
         }
     }
     dropped
-}
-
-/// Opens the very file that a census found.
-pub(crate) fn open(file: &FileId, ways: &Ways, mounts: &mut Mounts) -> Result<File, Left> {
-    reach::open(file, ways, mounts)
 }
 
 /// What is known of a file whose pages are in memory no more.

@@ -32,7 +32,7 @@ pub use snapshot::{
 };
 
 use super::cache::CacheReport;
-use super::files::{FilesError, FilesReport};
+use super::files::FilesReport;
 use super::programs::{Program, Programs};
 use super::{Subject, SubjectError};
 use crate::park;
@@ -506,17 +506,18 @@ impl Overview {
             return;
         }
         if self.censuses.is_none() {
-            self.censuses = Censuses::start().ok();
+            self.censuses = cache::start().ok();
         }
         let watched = self.targets.values().filter_map(Target::watched_group);
         let watched = watched.map(Path::to_owned).collect();
-        let found = self
-            .censuses
-            .as_mut()
-            .and_then(|censuses| censuses.take(watched));
+        let found = self.censuses.as_ref().and_then(|censuses| {
+            censuses.ask(watched);
+            censuses.take()
+        });
         match found {
             None => {}
-            Some(Ok(found)) => {
+            Some(Ok(Err(error))) => snapshot.troubles.push(error.to_string()),
+            Some(Ok(Ok(found))) => {
                 self.caches = found.groups;
                 for (path, report) in found.files {
                     let mut groups = self.targets.values_mut();
@@ -526,8 +527,6 @@ impl Overview {
                     }
                 }
             }
-            // The next one may go well.
-            Some(Err(error @ FilesError::Census(_))) => snapshot.troubles.push(error.to_string()),
             Some(Err(error)) => {
                 snapshot.troubles.push(error.to_string());
                 self.are_censuses_refused = true;

@@ -12,16 +12,23 @@
 use std::collections::HashSet;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use strata_trace::TraceError;
 use strata_trace::recording::WalkKind;
 
-use super::census::{Censuses, Listed};
-use super::files::Files;
+use super::census::{self, Censuses};
+use super::files::{Files, ListedFile};
 use super::{Recorder, micros};
 use crate::observe::{Observer, own_pid};
 use strata_linux::cgroup::{CgroupError, GroupReader};
 use strata_linux::process::{Process, ProcessError};
+
+/// How long the last census may take.
+const LAST_WITHIN: Duration = Duration::from_secs(5);
+
+/// What one census found, or why there is none and will be none.
+type Listed = Result<Vec<ListedFile>, String>;
 
 /// Whose page cache is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,7 +155,7 @@ impl<W: Write> Recorder<W> {
         own: Vec<PathBuf>,
     ) -> Result<(), NoCache> {
         let group = group.find(observer)?;
-        let censuses = Censuses::start(group, observer.numbers().clone(), own);
+        let censuses = census::start(group, observer.numbers().clone(), own);
         self.censuses = Some(censuses.map_err(NoCache::Thread)?);
         Ok(())
     }
@@ -174,7 +181,7 @@ impl<W: Write> Recorder<W> {
         // What is recorded ends now, however long the last census takes.
         let now_us = self.began.map_or(0, |began| micros(began.elapsed()));
         self.last_at_us = self.last_at_us.max(now_us);
-        for listed in censuses.finish() {
+        for listed in censuses.finish(LAST_WITHIN) {
             if listed.is_ok() && self.nr_censuses > 0 {
                 self.writer
                     .begin_walk(WalkKind::Interval, self.last_at_us)?;
@@ -223,10 +230,10 @@ mod tests {
     use strata_trace::recording::{About, FileName, NameKnown, RecordingInfo};
     use strata_trace::{OpenOptions, open_stream};
 
-    use super::super::files::{FoundPages, Left, ListedFile};
+    use super::super::files::{FoundPages, Left};
     use super::*;
 
-    fn census(nr_reads: u32, name: Option<FileName>) -> Listed {
+    fn listed(nr_reads: u32, name: Option<FileName>) -> Listed {
         let mut pages = FoundPages::default();
         pages.hold(0, 1, nr_reads, false);
         Ok(vec![ListedFile {
@@ -257,7 +264,7 @@ mod tests {
             known: NameKnown::Path,
             path: "/srv/data".to_owned(),
         };
-        for listed in [census(0, Some(name)), census(1, None), Err("no".to_owned())] {
+        for listed in [listed(0, Some(name)), listed(1, None), Err("no".to_owned())] {
             send.send(listed).expect("somebody receives");
         }
         drop(send);

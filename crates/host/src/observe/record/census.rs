@@ -1,29 +1,28 @@
-//! A thread that takes censuses of a group's page cache for a recording.
+//! Censuses of a group's page cache for a recording.
 //!
 //! ```text
 //!   search (GroupPages), arrivals -> which files are followed -> list each -> Listed, to the recorder
 //! ```
 //!
-//! **Owns** the thread, its pace, which files are followed, their numbers and names, and whether a file is still there.
-//! **Does not own** what follows from a census (`files`), nor the recording.
+//! **Owns** which files are followed, their numbers and names, and whether a file is still there. **Does not own** the thread and its
+//! pace (`engine::census`), what follows from a census (`files`), nor the recording.
 //!
 //! **Invariants**
-//! - I1: censuses take at most 1 % of a processor, searches for files as much again (`GroupPages`), but for the first and the last.
-//! - I2: a census begins only when the recorder has taken the one before; at most [`FOLLOWED_MAX`] files are followed.
+//! - I1: searches for files take at most 1 % of a processor beside that of censuses (`GroupPages`), but for the first.
+//! - I2: at most [`FOLLOWED_MAX`] files are followed.
 //! - I3: a file keeps its number as long as it is not deleted, unless more than [`KNOWN_MAX`] files were told of.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use strata_control::page_cache::FILES_MAX;
 use strata_trace::recording::{FileName, NameKnown};
 
 use super::files::{COUNT_FULL, FoundPages, Left, ListedFile};
+use crate::engine::census::{self as room, Told};
 use crate::observe::SpaceNumbers;
 use strata_linux::access::census::{
     self, Arrivals, FileId, FileNames, GroupNames, GroupPages, is_at,
@@ -36,8 +35,6 @@ use strata_lru::machine::Arrival;
 
 /// Two censuses are so far apart at least.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
-/// So many times the CPU time of a census passes before the next one: 1 % of a processor.
-const REST: u32 = 100;
 /// Files that are followed at most: those that a search finds, and others.
 const FOLLOWED_MAX: usize = 4096;
 /// Files that are followed at most until a search: the rest is room for those that it finds.
@@ -50,8 +47,6 @@ const KNOWN_MAX: usize = 1 << 16;
 const COME_PAGES_MIN: u64 = (256 << 10) / PAGE_BYTES;
 /// What every process has open is looked at no more often than this, as there may be many.
 const LOOK_PAUSE: Duration = Duration::from_secs(5);
-/// How long the last census may take.
-const LAST_WITHIN: Duration = Duration::from_secs(5);
 
 /// What makes a file the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -71,92 +66,27 @@ impl Identity {
     }
 }
 
-/// What one census found, or why there is none and will be none.
-pub(super) type Listed = Result<Vec<ListedFile>, String>;
+/// Takes censuses; an error says why there is none and will be none.
+pub(super) type Censuses = room::Censuses<(), Vec<ListedFile>, String>;
 
-/// The recorder's side.
-#[derive(Debug)]
-pub(super) struct Censuses {
-    end: Option<Sender<()>>,
-    found: Receiver<Listed>,
-}
-
-impl Censuses {
-    /// Starts the thread. Files at the places `own` are left out: the recording itself.
-    ///
-    /// # Errors
-    /// Where no thread can be started.
-    pub(super) fn start(
-        group: GroupReader,
-        numbers: SpaceNumbers,
-        own: Vec<PathBuf>,
-    ) -> io::Result<Censuses> {
-        let (end, ended) = channel();
-        // Without room, so that nobody begins a census before the last one was taken.
-        let (send, found) = sync_channel(0);
-        thread::Builder::new()
-            .name("strata-census".to_owned())
-            .spawn(move || watch(group, numbers, own, &send, &ended))?;
-        Ok(Censuses {
-            end: Some(end),
-            found,
-        })
-    }
-
-    /// What a census has found since the last time, if one has ended.
-    pub(super) fn take(&self) -> Option<Listed> {
-        self.found.try_recv().ok()
-    }
-
-    /// One whose censuses somebody else sends.
-    #[cfg(test)]
-    pub(super) fn sent(found: Receiver<Listed>) -> Censuses {
-        Censuses { end: None, found }
-    }
-
-    /// Has the last census taken, and gives what has not been taken yet. One that lasts too long is not waited for.
-    pub(super) fn finish(mut self) -> Vec<Listed> {
-        self.end = None;
-        let until = Instant::now() + LAST_WITHIN;
-        let mut all = Vec::new();
-        let left = || until.saturating_duration_since(Instant::now());
-        while let Ok(listed) = self.found.recv_timeout(left()) {
-            all.push(listed);
-        }
-        all
-    }
-}
-
-fn watch(
+/// Starts the thread. Files at the places `own` are left out: the recording itself.
+///
+/// # Errors
+/// Where no thread can be started.
+pub(super) fn start(
     group: GroupReader,
     numbers: SpaceNumbers,
     own: Vec<PathBuf>,
-    found: &SyncSender<Listed>,
-    ended: &Receiver<()>,
-) {
+) -> io::Result<Censuses> {
     let name = group.name().to_owned();
-    let mut followed = match GroupPages::open(group, true) {
-        Ok(pages) => Followed::new(pages, name, numbers, own),
-        Err(error) => {
-            // Whoever does not wait for it any more does not need it.
-            let _ = found.send(Err(error.to_string()));
-            return;
-        }
-    };
-    let mut is_last = false;
-    loop {
-        let begun = Instant::now();
-        let (listed, cpu_ns) = followed.census();
-        let has_failed = listed.is_err();
-        let listed = listed.map_err(|error| format!("a census of it failed: {error}"));
-        if found.send(listed).is_err() || has_failed || is_last {
-            return;
-        }
-        let rest = Duration::from_nanos(cpu_ns) * REST;
-        let due = begun + rest.max(PAUSE_MIN);
-        let rest = due.saturating_duration_since(Instant::now());
-        is_last = ended.recv_timeout(rest) == Err(RecvTimeoutError::Disconnected);
-    }
+    room::Censuses::start(PAUSE_MIN, move || {
+        let pages = GroupPages::open(group, true).map_err(|error| error.to_string())?;
+        let mut followed = Followed::new(pages, name, numbers, own);
+        Ok(move |_: &(), _| {
+            let found = followed.census();
+            found.map_err(|error| format!("a census of it failed: {error}"))
+        })
+    })
 }
 
 /// One file that is looked at.
@@ -207,14 +137,14 @@ impl Followed {
     }
 
     /// Takes a census; tells what it took of a processor, without the search.
-    fn census(&mut self) -> (io::Result<Vec<ListedFile>>, u64) {
-        let has_searched = match self.pages.search_if_due() {
-            Ok(has_searched) => has_searched,
-            Err(error) => return (Err(error), 0),
-        };
+    fn census(&mut self) -> io::Result<Told<Vec<ListedFile>>> {
+        let has_searched = self.pages.search_if_due()?;
         let before_ns = thread_cpu_ns();
-        let listed = self.list(has_searched);
-        (listed, thread_cpu_ns() - before_ns)
+        let found = Some(self.list(has_searched)?);
+        Ok(Told {
+            found,
+            cpu_ns: thread_cpu_ns() - before_ns,
+        })
     }
 
     fn list(&mut self, has_searched: bool) -> io::Result<Vec<ListedFile>> {

@@ -5,6 +5,7 @@
 //! cold or belong together (`pages`), nor the threads (`actuators`).
 
 use super::ReclaimLoop;
+use crate::engine::census::cache::{self, Which};
 use crate::run::gauge::Gauge;
 use std::convert::Infallible;
 use strata_control::drive::{BatchSize, Event, Given, Mechanism, View, Visit};
@@ -157,17 +158,23 @@ impl Mechanism for Turn<'_> {
 
     fn apply(&mut self, _: TimeMs, action: Action) {
         let actuators = &mut self.of.actuators;
+        let mut drop_cache = |which| actuators.ask_cache(cache::Request::Drop(which));
         match action {
             Action::LimitPageout { percent_max } => actuators.set_pageout_percent_max(percent_max),
-            Action::TakeCensus => actuators.take_census(),
+            Action::TakeCensus => actuators.ask_cache(cache::Request::Census {
+                groups: Vec::new(),
+                promote: None,
+            }),
             Action::DropReadOnce { file, bytes } => {
-                actuators.drop_cache(FileNo(file), Reads::Once, bytes);
+                drop_cache(Which::File(FileNo(file), Reads::Once, bytes));
             }
             Action::DropReadAgain { file, bytes } => {
-                actuators.drop_cache(FileNo(file), Reads::Again, bytes);
+                drop_cache(Which::File(FileNo(file), Reads::Again, bytes));
             }
-            Action::LookAtNewcomers { history_bytes } => actuators.look_at_newcomers(history_bytes),
-            Action::DropNewcomers { bytes } => actuators.drop_newcomers(bytes),
+            Action::DropNewcomers { bytes } => drop_cache(Which::Newcomers(bytes)),
+            Action::LookAtNewcomers { history_bytes } => {
+                actuators.ask_cache(cache::Request::LookAtNewcomers(history_bytes));
+            }
             // A tick does these itself.
             Action::PageOut { .. } | Action::Reclaim { .. } => {}
         }

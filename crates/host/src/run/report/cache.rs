@@ -4,9 +4,9 @@
 //!
 //! **Invariants** I1: `dropped` of a kind of page is at most `tried`.
 
+use crate::engine::census::cache::{Totals, Which};
 use strata_control::page_cache::TierCounts;
 use strata_control::{CacheSample, Reads};
-use strata_linux::actuator::{CacheTotals, Which};
 use strata_linux::addr::PAGE_BYTES;
 use strata_linux::page_cache::{Dropped, Left};
 
@@ -101,8 +101,8 @@ impl PageCacheReport {
     }
 
     /// Something was asked for and has ended.
-    pub(in crate::run) fn take_totals(&mut self, totals: &CacheTotals) {
-        self.cpu_ns = totals.cpu_ns;
+    pub(in crate::run) fn take_totals(&mut self, totals: &Totals, cpu_ns: u64) {
+        self.cpu_ns += cpu_ns;
         self.returned_bytes = totals.nr_returned_pages * PAGE_BYTES;
         let tiers = totals.tiers.iter().enumerate();
         let tiers = tiers.map(|(tier, of)| CacheTierReport::new(tier, *of));
@@ -115,9 +115,9 @@ impl PageCacheReport {
     /// Pages were dropped.
     pub(in crate::run) fn take_dropped(&mut self, which: Which, dropped: &Dropped) {
         let tier = match which {
-            Which::Idle(Reads::Once) => &mut self.once,
-            Which::Idle(Reads::Again) => &mut self.again,
-            Which::Newcomers => &mut self.newcomers,
+            Which::File(_, Reads::Once, _) => &mut self.once,
+            Which::File(_, Reads::Again, _) | Which::Older { .. } => &mut self.again,
+            Which::Newcomers(_) => &mut self.newcomers,
         };
         tier.tried_bytes += dropped.tried_bytes;
         tier.dropped_bytes += dropped.dropped_bytes;
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn tiers_are_numbered_and_counted_in_bytes() {
-        let mut totals = CacheTotals::default();
+        let mut totals = Totals::default();
         totals.tiers[2] = TierCounts {
             nr_dropped_pages: 1,
             nr_reclaimed_pages: 2,
@@ -147,7 +147,7 @@ mod tests {
             nr_protected_pages: 4,
         };
         let mut report = PageCacheReport::default();
-        report.take_totals(&totals);
+        report.take_totals(&totals, 0);
         let numbers: Vec<u64> = report.tiers.iter().map(|of| of.tier).collect();
         assert_eq!(numbers, [0, 1, 2, 3]);
         let expected = CacheTierReport {

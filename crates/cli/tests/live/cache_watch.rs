@@ -339,30 +339,6 @@ fn read_all(group: &TestGroup, directory: &Path, nr_times: usize) {
     }
 }
 
-#[test]
-fn idle_pages_are_told_one_by_one() {
-    let mut watch = open_watch!();
-    let directory = open_disk!();
-    let _guard = Guard::new();
-    let group = TestGroup::new("cache-idle");
-    let path = unread(&group, directory.path(), "idle");
-    read_file(&group, &path, 1);
-    take(&mut watch);
-    sleep(AGE);
-    let before = in_memory(&group, &path);
-    let taken = take(&mut watch);
-    assert_all_idle(&taken, &path, &before, &in_memory(&group, &path));
-    read_file(&group, &path, 1);
-    let taken = take(&mut watch);
-    let parts = support::residency::parts_of(&taken, &path);
-    let nr_idle: u64 = parts
-        .iter()
-        .flat_map(|part| taken.idle.of(part))
-        .map(|range| range.end - range.start)
-        .sum();
-    assert_near("idle after it was read", nr_idle * 4096, 0);
-}
-
 /// The kernel puts pages on the active list in batches, and takes the first mark away before.
 #[test]
 fn a_small_file_that_was_read_again_is_not_told_to_be_idle() {

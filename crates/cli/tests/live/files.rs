@@ -273,21 +273,6 @@ fn of_a_file_that_two_groups_read_only_what_is_charged_to_the_one_is_dropped() {
 }
 
 #[test]
-fn dirty_pages_are_never_dropped() {
-    open_census!();
-    let directory = open_disk!();
-    let _guard = Guard::new();
-    let group = TestGroup::new("drop-dirty");
-    let path = directory.path().join("dirty");
-    write_file(&group, &path, 8);
-    let content = fs::read(&path).expect("read");
-    let group = group.path.display().to_string();
-    let report = files(&["--drop-cold", "1s", "--cgroup", &group]);
-    assert!(report["dropped"]["dropped_bytes"].is_u64(), "{report:#}");
-    assert_eq!(fs::read(&path).expect("read"), content);
-}
-
-#[test]
 fn a_watch_tells_what_was_read_meanwhile_and_what_lay_idle() {
     open_census!();
     let directory = open_disk!();

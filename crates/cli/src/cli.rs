@@ -1,23 +1,18 @@
 //! The command line as a whole.
 //!
-//! **Owns** the list of verbs, what `strata --help` says before any of them, and the value parsers
-//! that several verbs share. **Does not own** a verb's own options (`cmd`).
+//! **Owns** the list of verbs, and what `strata --help` says before any of them. **Does not own** a verb's own options
+//! (`cmd`), nor how their values are read (`args`).
 
-use std::net::SocketAddr;
 use std::sync::LazyLock;
 
-use clap::{Parser, Subcommand, ValueEnum};
-use strata_linux::access::{AccessChoice, carried};
+use clap::{Parser, Subcommand};
+use strata_linux::access::carried;
 use strata_linux::units::Bytes;
 
 use crate::cmd::{
     compare, completions, ctl, doctor, files, guard, html, idle, lru_gen, man, park, plan, record,
     run, sim, top, trace, wake, wss,
 };
-use crate::duration;
-
-/// Shortest time between two walks: below it watching would cost more than it shows.
-const INTERVAL_MIN_MS: u64 = 10;
 
 /// What `--version` says: the commit that `scripts/package.sh` built, and the BPF objects inside.
 static VERSION: LazyLock<String> = LazyLock::new(|| {
@@ -125,114 +120,11 @@ pub(crate) enum Verb {
     Man(man::ManArgs),
 }
 
-/// How accesses are seen.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum AccessArg {
-    /// bpf where it works, else smaps
-    Auto,
-    /// Read the page tables through BPF: every page, exactly; needs root
-    Bpf,
-    /// Ask the kernel for sums per mapping: coarse and slow, but needs no privilege
-    Smaps,
-}
-
-impl From<AccessArg> for AccessChoice {
-    fn from(arg: AccessArg) -> AccessChoice {
-        match arg {
-            AccessArg::Auto => AccessChoice::Auto,
-            AccessArg::Bpf => AccessChoice::Bpf,
-            AccessArg::Smaps => AccessChoice::Smaps,
-        }
-    }
-}
-
-/// How data is printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// For people, and for tools that know the kernel's format
-    Text,
-    /// One JSON object a line
-    Json,
-}
-
-/// Reads a process id; clap puts the option's name and the text before the reason.
-pub(crate) fn parse_pid(text: &str) -> Result<i32, String> {
-    refuse_option(text)?;
-    match text.parse::<i64>() {
-        Ok(pid) if i32::try_from(pid).is_ok_and(|pid| pid > 0) => Ok(pid as i32),
-        _ => Err(format!("a process id is a number from 1 to {}", i32::MAX)),
-    }
-}
-
-/// Reads a duration in milliseconds.
-pub(crate) fn parse_duration_ms(text: &str) -> Result<u64, String> {
-    refuse_option(text)?;
-    duration::parse_duration_ms(text).map_err(|error| error.to_string())
-}
-
-/// Reads a time between two walks.
-pub(crate) fn interval_arg(text: &str) -> Result<u64, String> {
-    match parse_duration_ms(text)? {
-        ms if ms < INTERVAL_MIN_MS => Err(format!("it must be at least {INTERVAL_MIN_MS}ms")),
-        ms => Ok(ms),
-    }
-}
-
-/// Reads an address of this machine and a port.
-pub(crate) fn loopback_arg(text: &str) -> Result<SocketAddr, String> {
-    refuse_option(text)?;
-    let address: SocketAddr = text
-        .parse()
-        .map_err(|_| "it is an address and a port, such as 127.0.0.1:9464".to_owned())?;
-    match address.ip().is_loopback() {
-        true => Ok(address),
-        false => Err(
-            "metrics are only answered on a loopback address, such as 127.0.0.1:9464; to have them \
-             elsewhere, put an exporter or a proxy that asks who is there in front"
-                .to_owned(),
-        ),
-    }
-}
-
-/// What is pasted behind a command for it to make a swap device of so many bytes.
-pub(crate) fn swap_option(bytes: u64) -> String {
-    format!(" --swap zram:{}M", bytes >> 20)
-}
-
-/// Reads a percentage as a share: 0.01 for 1%.
-pub(crate) fn parse_percent(text: &str) -> Result<f64, String> {
-    refuse_option(text)?;
-    let number = text.strip_suffix('%').unwrap_or_default();
-    match number.parse::<f64>() {
-        Ok(percent) if (0.01..=100.0).contains(&percent) => Ok(percent / 100.0),
-        _ => Err("a percentage of at least 0.01% and at most 100%, for example 1%".to_owned()),
-    }
-}
-
-/// Values may begin with a hyphen (so that `-1G` is told to be negative, not to be an unknown
-/// option); what looks like the next option is a forgotten value all the same.
-pub(crate) fn refuse_option(text: &str) -> Result<(), String> {
-    let letters = text.trim_start_matches('-');
-    if text.starts_with('-') && letters.starts_with(|c: char| c.is_ascii_alphabetic()) {
-        return Err("this is an option; the value is missing before it".to_owned());
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use clap::CommandFactory;
     use proptest::prelude::*;
-
-    #[test]
-    fn percentages_are_read_as_shares() {
-        assert_eq!(parse_percent("1%"), Ok(0.01));
-        assert_eq!(parse_percent("100%"), Ok(1.0));
-        for text in ["", "1", "0%", "101%", "-1%", "NaN%", "inf%", "--whole"] {
-            assert!(parse_percent(text).is_err(), "{text}");
-        }
-    }
 
     /// What people and scripts may type: real words in any order, near misses, and noise.
     fn word() -> impl Strategy<Value = String> {
@@ -368,23 +260,6 @@ mod tests {
                     assert!(is_told, "{name} {} has no help", value.get_name());
                 }
             }
-        }
-    }
-
-    #[test]
-    fn process_ids_are_positive_and_fit() {
-        assert_eq!(parse_pid("4242"), Ok(4242));
-        for text in [
-            "",
-            "0",
-            "-1",
-            "2147483648",
-            "99999999999999999999",
-            "1.5",
-            "self",
-            "--once",
-        ] {
-            assert!(parse_pid(text).is_err(), "{text}");
         }
     }
 }

@@ -10,6 +10,7 @@
 //! - I3: bad arguments end in one message and status 2, before anything on the machine is changed.
 #![forbid(unsafe_code)]
 
+mod args;
 mod cli;
 mod cmd;
 mod duration;
@@ -26,13 +27,17 @@ mod target;
 use std::process::ExitCode;
 
 use clap::Parser;
+use strata_host::keeper::{KEEPER_VERB, keeper_main};
+use strata_linux::process::job::{WAKER_VERB, waker_main};
 
 fn main() -> ExitCode {
-    if let Some(code) = cmd::keeper::run_if_asked(std::env::args_os()) {
-        return code;
-    }
-    if let Some(code) = cmd::waker::run_if_asked(std::env::args_os()) {
-        return code;
+    // Nobody starts these two by hand. Nothing of the command line's machinery runs before them: the keeper is needed most when
+    // memory is short, and it has no stderr to complain on.
+    let mut words = std::env::args_os().skip(1);
+    match words.next() {
+        Some(verb) if verb == KEEPER_VERB => return keeper_main(words),
+        Some(verb) if verb == WAKER_VERB => return waker_main(words),
+        _ => {}
     }
     logging::init();
     strata_linux::process::descriptors::raise_limit();

@@ -18,7 +18,10 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
+use serde::Serialize;
 use strata_linux::plain;
+
+use crate::args::Format;
 
 /// Characters of another program's command that a table has.
 const COMMAND_CHARS_MAX: usize = 40;
@@ -36,6 +39,30 @@ pub(crate) fn data(text: impl AsRef<[u8]>) -> io::Result<()> {
         Err(_) => out.write_all(text)?,
     }
     out.flush()
+}
+
+/// Prints what was found as it was asked for: a text for people, or a line of JSON.
+pub(crate) fn answer(
+    format: Format,
+    found: &impl Serialize,
+    text: impl FnOnce() -> String,
+) -> anyhow::Result<()> {
+    Ok(data(match format {
+        Format::Text => text(),
+        Format::Json => serde_json::to_string(found)? + "\n",
+    })?)
+}
+
+/// The same with JSON for people to read, too.
+pub(crate) fn pretty_answer(
+    format: Format,
+    found: &impl Serialize,
+    text: impl FnOnce() -> String,
+) -> anyhow::Result<()> {
+    Ok(data(match format {
+        Format::Text => text(),
+        Format::Json => serde_json::to_string_pretty(found)? + "\n",
+    })?)
 }
 
 /// Columns of the terminal that stdout is; `None` if it is none.

@@ -5,13 +5,14 @@
 
 use std::num::NonZeroU32;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::TypedValueParser;
 use strata_trace::{
     Access, AccessReader, Backing, Columns, Format, Generator, OpenOptions, Sizes, Tolerant,
     TraceError, Via,
 };
 
-use crate::cmd::run::size_arg as memory_bytes_arg;
+use crate::args::{one_of, size_arg};
 use crate::failure::UsageError;
 use crate::memory_bound::MemoryBound;
 use crate::print;
@@ -45,12 +46,12 @@ pub(crate) struct SourceArgs {
     trace_columns: Columns,
 
     /// How pages were accessed, instead of what the format says or implies
-    #[arg(long, value_enum)]
-    via: Option<ViaArg>,
+    #[arg(long, value_parser = via_arg())]
+    via: Option<Via>,
 
     /// What pages are made of, instead of what the format says or implies
-    #[arg(long, value_enum)]
-    backing: Option<BackingArg>,
+    #[arg(long, value_parser = backing_arg())]
+    backing: Option<Backing>,
 
     /// Take a request for as many pages of 4096 bytes as it touches; by default one id is one page
     #[arg(long)]
@@ -66,7 +67,7 @@ pub(crate) struct SourceArgs {
     ///
     /// A trace or replay that needs more is refused before any memory is taken. Fewer replays run at a time if not all of them
     /// fit. The output never depends on this bound, and it has nothing to do with the memory that is simulated.
-    #[arg(long, value_name = "SIZE", value_parser = memory_bytes_arg, allow_hyphen_values = true)]
+    #[arg(long, value_name = "SIZE", value_parser = size_arg, allow_hyphen_values = true)]
     max_memory: Option<u64>,
 
     /// Pass over bad lines, damaged blocks and torn ends of traces, and tell of them
@@ -74,20 +75,22 @@ pub(crate) struct SourceArgs {
     skip_broken: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum ViaArg {
-    /// Reads and writes through file descriptors
-    Fd,
-    /// Loads and stores through mappings
-    Mmap,
+fn via_arg() -> impl TypedValueParser<Value = Via> {
+    one_of([
+        (
+            "fd",
+            "Reads and writes through file descriptors",
+            Via::FileDescriptor,
+        ),
+        ("mmap", "Loads and stores through mappings", Via::PageTable),
+    ])
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum BackingArg {
-    /// Swap-backed memory
-    Anon,
-    /// Files
-    File,
+fn backing_arg() -> impl TypedValueParser<Value = Backing> {
+    one_of([
+        ("anon", "Swap-backed memory", Backing::Anon),
+        ("file", "Files", Backing::File),
+    ])
 }
 
 /// An opened trace, with a progress bar that goes when it is dropped.
@@ -113,8 +116,8 @@ impl SourceArgs {
             let bar = Bar::requests(trace, generator.nr_left());
             let reader = Generated {
                 generator,
-                via: self.via.map(Via::from),
-                backing: self.backing.map(Backing::from),
+                via: self.via,
+                backing: self.backing,
                 bar: bar.clone_handle(),
             };
             return Ok(Source {
@@ -151,8 +154,8 @@ impl SourceArgs {
     fn options(&self) -> OpenOptions {
         OpenOptions {
             format: self.trace_format,
-            via: self.via.map(Via::from),
-            backing: self.backing.map(Backing::from),
+            via: self.via,
+            backing: self.backing,
             sizes: match self.expand_sizes {
                 true => Sizes::Expand,
                 false => Sizes::Ignore,
@@ -209,23 +212,5 @@ impl AccessReader for Generated {
         }
         self.bar.inc(nr_accesses as u64);
         Ok(nr_accesses)
-    }
-}
-
-impl From<ViaArg> for Via {
-    fn from(arg: ViaArg) -> Via {
-        match arg {
-            ViaArg::Fd => Via::FileDescriptor,
-            ViaArg::Mmap => Via::PageTable,
-        }
-    }
-}
-
-impl From<BackingArg> for Backing {
-    fn from(arg: BackingArg) -> Backing {
-        match arg {
-            BackingArg::Anon => Backing::Anon,
-            BackingArg::File => Backing::File,
-        }
     }
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::Args;
 use strata_host::observe::Subject;
 
-use crate::cli::parse_pid;
+use crate::args::parse_pid;
 use crate::failure::UsageError;
 
 /// Whom it is about.

@@ -4,10 +4,9 @@
 
 use std::process::ExitCode;
 
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::Shell;
 
-use crate::cli::Cli;
 use crate::print;
 
 /// Prints the completion script of a shell to stdout
@@ -24,9 +23,9 @@ pub(crate) struct CompletionsArgs {
 }
 
 /// Prints the script.
-pub(crate) fn run(args: &CompletionsArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &CompletionsArgs, mut command: Command) -> anyhow::Result<ExitCode> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "strata", &mut script);
+    clap_complete::generate(args.shell, &mut command, "strata", &mut script);
     print::data(script)?;
     Ok(ExitCode::SUCCESS)
 }

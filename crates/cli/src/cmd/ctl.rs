@@ -5,14 +5,14 @@
 
 use std::process::ExitCode;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::builder::TypedValueParser;
+use clap::{Args, Subcommand};
 use serde_json::Value;
 use strata_host::park;
 use strata_host::remote::{Form, Request, Running};
 use strata_linux::units::Bytes;
 
-use crate::cli::{Format, refuse_option};
-use crate::cmd::run::size_arg;
+use crate::args::{Format, id_arg, one_of, refuse_option, size_arg};
 use crate::failure::UsageError;
 use crate::{print, render};
 
@@ -105,18 +105,16 @@ enum Wish {
     /// Decide which pages go without taking them, or take them again; the kernel's limit stays
     DryRun {
         /// on: decide only; off: take pages again. Left out, the other one of the two
-        #[arg(value_enum, value_name = "on|off")]
-        state: Option<Switch>,
+        #[arg(value_parser = on_or_off(), value_name = "on|off")]
+        is_on: Option<bool>,
     },
 }
 
-/// On or off.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Switch {
-    /// Decide only
-    On,
-    /// Decide and take
-    Off,
+fn on_or_off() -> impl TypedValueParser<Value = bool> {
+    one_of([
+        ("on", "Decide only", true),
+        ("off", "Decide and take", false),
+    ])
 }
 
 impl CtlArgs {
@@ -141,9 +139,7 @@ impl CtlArgs {
             Wish::Pause => Request::Pause {},
             Wish::Resume => Request::Resume {},
             Wish::Evict { size } => Request::Evict { bytes: size },
-            Wish::DryRun { state } => Request::DryRun {
-                on: state.map(|state| state == Switch::On),
-            },
+            Wish::DryRun { is_on } => Request::DryRun { on: is_on },
         })
     }
 }
@@ -157,11 +153,7 @@ pub(crate) fn run(args: &CtlArgs) -> anyhow::Result<ExitCode> {
     let answer = Running::find(args.id.as_deref())?
         .connect()?
         .ask(&request)?;
-    let text = match args.format {
-        Format::Json => format!("{answer}\n"),
-        Format::Text => told(&request, &answer),
-    };
-    print::data(text)?;
+    print::answer(args.format, &answer, || told(&request, &answer))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -226,16 +218,6 @@ fn told(request: &Request, answer: &Value) -> String {
             Some(true) => "decides, and takes nothing\n".to_owned(),
             _ => "decides, and takes\n".to_owned(),
         },
-    }
-}
-
-/// An id is a name in the run directory and never leads out of it.
-pub(crate) fn id_arg(text: &str) -> Result<String, String> {
-    refuse_option(text)?;
-    let is_name = !text.is_empty() && !text.starts_with('.') && !text.contains(['/', '\0']);
-    match is_name {
-        true => Ok(text.to_owned()),
-        false => Err("an id is a name in /run/strata, such as 4242".to_owned()),
     }
 }
 

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use strata_host::doctor::{Check, Status, can_run, examine};
 
+use crate::args::{Format, table_or_json};
 use crate::print;
 
 /// Says what this machine offers, what is missing, and the command that mends it.
@@ -13,18 +14,9 @@ use crate::print;
 /// Exit status 0 when `strata run` can work here, 1 when it can't.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct DoctorArgs {
-    /// How to print the answer.
-    #[arg(long, value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
+    /// How to print the answer; JSON has `can_run`, and `checks` with name, status, needed_for, found, remedy.
+    #[arg(long, value_parser = table_or_json(), default_value = "table", value_name = "FORMAT")]
     format: Format,
-}
-
-/// A shape of the answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
-    /// Lines for people.
-    Table,
-    /// One JSON object: `can_run`, and `checks` with name, status, needed_for, found, remedy.
-    Json,
 }
 
 #[derive(serde::Serialize)]
@@ -39,21 +31,15 @@ struct Answer<'a> {
 /// Only when the answer can't be written.
 pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     let checks = examine();
-    let text = match args.format {
-        Format::Json => {
-            let answer = Answer {
-                can_run: can_run(&checks),
-                checks: &checks,
-            };
-            serde_json::to_string_pretty(&answer)? + "\n"
-        }
-        Format::Table => table(&checks),
+    let can_run = can_run(&checks);
+    let answer = Answer {
+        can_run,
+        checks: &checks,
     };
-    print::data(text)?;
-    Ok(if can_run(&checks) {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
+    print::pretty_answer(args.format, &answer, || table(&checks))?;
+    Ok(match can_run {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
     })
 }
 

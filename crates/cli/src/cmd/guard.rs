@@ -21,7 +21,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::builder::TypedValueParser;
+use clap::{Args, Subcommand};
 use signal_hook::consts::SIGHUP;
 use strata_host::managed::{
     Hand, House, Managed, ManagedConfig, Promised, Rule, Rules, Status, StatusError,
@@ -31,14 +32,15 @@ use strata_host::news::News;
 use strata_host::observe::{Attention, Turn, Who, attend};
 use strata_host::park::{self, Parker};
 use strata_host::remote::MetricsConfig;
+use strata_linux::access::AccessChoice;
 use strata_linux::swap::SwapSpec;
 use strata_linux::units::Bytes;
 
-use crate::cli::{
-    AccessArg, Format, loopback_arg, parse_duration_ms, parse_percent, refuse_option,
+use crate::args::{
+    Format, access_arg, loopback_arg, min_age_arg, one_of, parse_duration_ms, parse_percent,
+    size_arg, swap_arg,
 };
 use crate::cmd::report_file;
-use crate::cmd::run::{size_arg, swap_arg};
 use crate::cmd::wake;
 use crate::failure::UsageError;
 use crate::print;
@@ -49,8 +51,6 @@ use service::Service;
 use table::table;
 use values::{promised_arg, swap_writes_arg};
 
-/// Shorter ages say more of walks than of programs.
-const MIN_AGE_MS: u64 = 5_000;
 /// The share of all processors where nothing is said.
 const CPU_SHARE: f64 = 0.02;
 /// Time between two looks at what the pageout thread has done.
@@ -165,12 +165,12 @@ pub(crate) struct GuardArgs {
     length: Option<u64>,
 
     /// Who chooses pages: Strata, the kernel (memory.reclaim, cgroup v2 only), or the cheaper of them that obeys
-    #[arg(long, value_enum, value_name = "HAND", default_value = "auto")]
-    hand: HandArg,
+    #[arg(long, value_parser = hand_arg(), value_name = "HAND", default_value = "auto")]
+    hand: Hand,
 
     /// How accesses are seen
-    #[arg(long, value_enum, value_name = "SOURCE", default_value = "auto")]
-    access: AccessArg,
+    #[arg(long, value_parser = access_arg(), value_name = "SOURCE", default_value = "auto")]
+    access: AccessChoice,
 
     /// Where the history is kept, or none; by default /var/lib/strata/history.db where memory is taken, else none
     #[arg(long, value_name = "PATH")]
@@ -210,24 +210,24 @@ impl GuardArgs {
 }
 
 /// Who chooses the pages that go.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum HandArg {
-    /// The cheaper one that takes what is idle; the kernel what several processes map
-    Auto,
-    /// Strata, page by page; what several processes map stays
-    Exact,
-    /// The kernel, which is asked for no more than is idle
-    Amount,
-}
-
-impl From<HandArg> for Hand {
-    fn from(hand: HandArg) -> Hand {
-        match hand {
-            HandArg::Auto => Hand::Auto,
-            HandArg::Exact => Hand::Exact,
-            HandArg::Amount => Hand::Amount,
-        }
-    }
+fn hand_arg() -> impl TypedValueParser<Value = Hand> {
+    one_of([
+        (
+            "auto",
+            "The cheaper one that takes what is idle; the kernel what several processes map",
+            Hand::Auto,
+        ),
+        (
+            "exact",
+            "Strata, page by page; what several processes map stays",
+            Hand::Exact,
+        ),
+        (
+            "amount",
+            "The kernel, which is asked for no more than is idle",
+            Hand::Amount,
+        ),
+    ])
 }
 
 /// What is asked of a guard that runs.
@@ -256,9 +256,8 @@ fn status(format: Format) -> anyhow::Result<ExitCode> {
         ),
         _ => error.into(),
     })?;
-    print::data(match format {
-        Format::Text => format!("{}\n{}", status.walks, table(&status, print::columns())),
-        Format::Json => format!("{}\n", serde_json::to_string(&status)?),
+    print::answer(format, &status, || {
+        format!("{}\n{}", status.walks, table(&status, print::columns()))
     })?;
     match status.walks.is_late() {
         true => Err(StatusError::Late(status.walks).into()),
@@ -312,8 +311,8 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
     let is_acting = is_asked_to_act && !args.dry_run && !asked.is_dry_run;
     let config = ManagedConfig {
         is_acting,
-        hand: args.hand.into(),
-        access: args.access.into(),
+        hand: args.hand,
+        access: args.access,
         cpu_share: args.cpu.or(asked.cpu_share).unwrap_or(CPU_SHARE),
     };
     if args
@@ -562,36 +561,5 @@ fn tell(out: &Stdout, status: &Status, args: &GuardArgs) -> bool {
             out.say(format!("{CLEAR}{}", table(status, print::columns())))
         }
         Format::Text => true,
-    }
-}
-
-/// Reads `0.2%/min`: a share of a group within a minute.
-pub(crate) fn promise_arg(text: &str) -> Result<f64, String> {
-    refuse_option(text)?;
-    let share = text.strip_suffix("/min").map(parse_percent);
-    share.and_then(Result::ok).ok_or_else(|| {
-        "a promise is the percentage that may come back within a minute, 0.01%/min to 100%/min, for example 0.2%/min"
-            .to_owned()
-    })
-}
-
-/// Reads the least age that memory may be idle at, in milliseconds.
-pub(crate) fn min_age_arg(text: &str) -> Result<u64, String> {
-    match parse_duration_ms(text)? {
-        ms if ms < MIN_AGE_MS => Err(format!("it must be at least {} s", MIN_AGE_MS / 1000)),
-        ms => Ok(ms),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_promise_is_a_share_within_a_minute() {
-        assert_eq!(promise_arg("0.2%/min"), Ok(0.002));
-        for wrong in ["0.2%", "0.2/min", "0%/min", "200%/min", "--cpu", "x%/min"] {
-            assert!(promise_arg(wrong).is_err(), "{wrong}");
-        }
     }
 }

@@ -11,16 +11,17 @@ use std::time::Duration;
 use clap::Args;
 use strata_host::observe::ledger::{IdleGroups, RankedGroup, Ranking};
 use strata_host::observe::{Attention, Subject, Turn, Who, attend};
+use strata_linux::access::AccessChoice;
 use strata_linux::plain;
 use strata_linux::units::Bytes;
 
-use crate::cli::{AccessArg, Format, parse_duration_ms, swap_option};
+use crate::args::{Format, access_arg, at_least, swap_option};
 use crate::duration::span;
 use crate::print;
 use crate::progress::Bar;
 
 /// Shortest age: below it a ranking would say more of the walks than of the groups.
-const AGE_MIN_MS: u64 = 500;
+const AGE_MIN: &str = "500ms";
 /// Walks within the age, so that none is off by more than a tenth of it.
 const NR_WALKS: u32 = 10;
 /// Things that went wrong and are told one by one; processes that end in the middle are normal.
@@ -47,7 +48,7 @@ EXAMPLES
       strata idle --watch --under /sys/fs/cgroup/system.slice")]
 pub(crate) struct IdleArgs {
     /// Memory is idle when it was not accessed for so long, for example 30s or 10m
-    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = age_arg, allow_hyphen_values = true)]
+    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = at_least(AGE_MIN), allow_hyphen_values = true)]
     age: u64,
 
     /// Only this cgroup and those below it
@@ -59,12 +60,12 @@ pub(crate) struct IdleArgs {
     watch: bool,
 
     /// How long to watch, for example 5m; a little longer than --age by default, with --watch until Ctrl-C
-    #[arg(long = "for", value_name = "DURATION", value_parser = age_arg, allow_hyphen_values = true)]
+    #[arg(long = "for", value_name = "DURATION", value_parser = at_least(AGE_MIN), allow_hyphen_values = true)]
     length: Option<u64>,
 
     /// How accesses are seen
-    #[arg(long, value_enum, value_name = "SOURCE", default_value = "auto")]
-    access: AccessArg,
+    #[arg(long, value_parser = access_arg(), value_name = "SOURCE", default_value = "auto")]
+    access: AccessChoice,
 
     /// How it is printed: JSON is one object, with --watch one a line
     #[arg(long, value_enum, default_value = "text")]
@@ -111,7 +112,7 @@ fn once(args: &IdleArgs) -> anyhow::Result<ExitCode> {
     let bar = Bar::watch("watching", args.whole_length());
     attend(
         &args.who(),
-        args.access.into(),
+        args.access,
         args.interval(),
         Some(args.whole_length()),
         &mut |observer, _| {
@@ -130,10 +131,7 @@ fn once(args: &IdleArgs) -> anyhow::Result<ExitCode> {
     if ranking.watched_ms < ranking.age_ms {
         print::warning(&too_young(&ranking));
     }
-    print::data(match args.format {
-        Format::Text => table(&ranking, print::columns()),
-        Format::Json => format!("{}\n", serde_json::to_string_pretty(&ranking)?),
-    })?;
+    print::pretty_answer(args.format, &ranking, || table(&ranking, print::columns()))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -143,7 +141,7 @@ fn again_and_again(args: &IdleArgs) -> anyhow::Result<ExitCode> {
     let mut outcome = Ok(());
     attend(
         &args.who(),
-        args.access.into(),
+        args.access,
         args.interval(),
         args.length(),
         &mut |observer, turn| {
@@ -164,20 +162,16 @@ fn again_and_again(args: &IdleArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn tell(ranking: &Ranking, format: Format) -> anyhow::Result<()> {
-    let text = match format {
-        Format::Json => format!("{}\n", serde_json::to_string(ranking)?),
-        Format::Text => {
-            let mut text = String::new();
-            if stdout().is_terminal() {
-                text.push_str(CLEAR);
-            }
-            if ranking.watched_ms < ranking.age_ms {
-                text.push_str(&format!("{}\n", too_young(ranking)));
-            }
-            text + &table(ranking, print::columns())
+    print::answer(format, ranking, || {
+        let mut text = String::new();
+        if stdout().is_terminal() {
+            text.push_str(CLEAR);
         }
-    };
-    Ok(print::data(text)?)
+        if ranking.watched_ms < ranking.age_ms {
+            text.push_str(&format!("{}\n", too_young(ranking)));
+        }
+        text + &table(ranking, print::columns())
+    })
 }
 
 fn too_young(ranking: &Ranking) -> String {
@@ -344,14 +338,6 @@ fn shell_word(path: &str) -> String {
     match path.chars().all(is_plain) {
         true => path.to_owned(),
         false => format!("'{}'", path.replace('\'', "'\\''")),
-    }
-}
-
-/// An age or a length of time that is long enough for walks to tell of.
-fn age_arg(text: &str) -> Result<u64, String> {
-    match parse_duration_ms(text)? {
-        ms if ms < AGE_MIN_MS => Err(format!("it must be at least {AGE_MIN_MS}ms")),
-        ms => Ok(ms),
     }
 }
 

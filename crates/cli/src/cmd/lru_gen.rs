@@ -15,8 +15,7 @@ use strata_host::run::{NodeGenerations, RunError, Watcher};
 use strata_linux::access::{AccessChoice, AccessError, SourceInfo};
 use strata_lru::GroupView;
 
-use crate::cli::{AccessArg, Format, interval_arg, parse_pid};
-use crate::cmd::ctl::id_arg;
+use crate::args::{Format, INTERVAL_MIN, access_arg, at_least, id_arg, parse_pid};
 use crate::failure::UsageError;
 use crate::print;
 
@@ -88,7 +87,7 @@ pub(crate) struct LruGenArgs {
         short,
         long,
         value_name = "DURATION",
-        value_parser = interval_arg,
+        value_parser = at_least(INTERVAL_MIN),
         allow_hyphen_values = true
     )]
     interval: Option<u64>,
@@ -98,8 +97,8 @@ pub(crate) struct LruGenArgs {
     once: bool,
 
     /// How accesses are seen [default: auto]
-    #[arg(long, value_enum, value_name = "SOURCE")]
-    access: Option<AccessArg>,
+    #[arg(long, value_parser = access_arg(), value_name = "SOURCE")]
+    access: Option<AccessChoice>,
 
     /// How the generations are printed
     #[arg(long, value_enum, default_value = "text")]
@@ -124,7 +123,7 @@ impl LruGenArgs {
             let why = "--full is a text of the kernel's; leave it or --format json out";
             return Err(UsageError(why.to_owned()).into());
         }
-        let choice = self.access.map_or(AccessChoice::Auto, AccessChoice::from);
+        let choice = self.access.unwrap_or(AccessChoice::Auto);
         let watcher = match (self.pid, &self.cgroup) {
             (None, None) => {
                 return Ok(Source::Run(Running::find(self.id.as_deref())?.connect()?));
@@ -254,7 +253,7 @@ mod tests {
 
     #[test]
     fn an_interval_that_would_never_rest_is_refused() {
-        assert!(interval_arg("0").unwrap_err().contains("10ms"));
-        assert_eq!(interval_arg("10ms"), Ok(10));
+        assert!(at_least(INTERVAL_MIN)("0").unwrap_err().contains("10ms"));
+        assert_eq!(at_least(INTERVAL_MIN)("10ms"), Ok(10));
     }
 }

@@ -7,9 +7,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 
-use crate::cli::Cli;
 use crate::print;
 
 /// Writes the manual pages, one for each verb
@@ -21,10 +20,10 @@ pub(crate) struct ManArgs {
 }
 
 /// Writes `strata.1`, `strata-run.1` and so on, and says where they are.
-pub(crate) fn run(args: &ManArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &ManArgs, command: Command) -> anyhow::Result<ExitCode> {
     let directory = args.directory.display();
     fs::create_dir_all(&args.directory).with_context(|| format!("{directory} can't be made"))?;
-    clap_mangen::generate_to(Cli::command(), &args.directory)
+    clap_mangen::generate_to(command, &args.directory)
         .with_context(|| format!("the manual pages can't be written to {directory}"))?;
     print::note(&format!(
         "the manual pages are in {directory}; read one with man -l FILE"

@@ -10,7 +10,6 @@ pub(crate) mod files;
 pub(crate) mod guard;
 pub(crate) mod html;
 pub(crate) mod idle;
-pub(crate) mod keeper;
 pub(crate) mod lru_gen;
 pub(crate) mod man;
 pub(crate) mod park;
@@ -24,12 +23,13 @@ mod sim_trace;
 pub(crate) mod top;
 pub(crate) mod trace;
 pub(crate) mod wake;
-pub(crate) mod waker;
 pub(crate) mod wss;
 
 use std::process::ExitCode;
 
-use crate::cli::Verb;
+use clap::CommandFactory;
+
+use crate::cli::{Cli, Verb};
 use crate::failure::UsageError;
 use crate::{failure, print};
 
@@ -64,8 +64,8 @@ pub(crate) fn dispatch(verb: Verb) -> ExitCode {
         Verb::Files(args) => files::run(&args),
         Verb::Trace(args) => trace::run(&args),
         Verb::Compare(args) => compare::run(*args),
-        Verb::Completions(args) => completions::run(&args),
-        Verb::Man(args) => man::run(&args),
+        Verb::Completions(args) => completions::run(&args, Cli::command()),
+        Verb::Man(args) => man::run(&args, Cli::command()),
     };
     let code = match done {
         Ok(code) => code,

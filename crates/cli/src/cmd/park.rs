@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use clap::Args;
 use strata_host::park::{self, Halted, Keep, ParkConfig, ParkError, Parked, Watch};
+use strata_linux::access::AccessChoice;
 use strata_linux::swap::SwapSpec;
 use strata_linux::units::Bytes;
 
-use crate::cli::{AccessArg, Format, parse_duration_ms, refuse_option};
-use crate::cmd::run::{size_arg, swap_arg};
+use crate::args::{Format, access_arg, parse_duration_ms, refuse_option, size_arg, swap_arg};
 use crate::cmd::wake;
 use crate::failure::UsageError;
 use crate::interrupt::Interrupt;
@@ -73,8 +73,8 @@ pub(crate) struct ParkArgs {
     dry_run: bool,
 
     /// How accesses are seen
-    #[arg(long, value_enum, value_name = "SOURCE", default_value = "auto")]
-    access: AccessArg,
+    #[arg(long, value_parser = access_arg(), value_name = "SOURCE", default_value = "auto")]
+    access: AccessChoice,
 
     /// How it is printed: JSON is one object
     #[arg(long, value_enum, default_value = "text")]
@@ -104,7 +104,7 @@ pub(crate) fn run(args: &ParkArgs) -> anyhow::Result<ExitCode> {
         keep: args.keep.unwrap_or_default(),
         swap: args.swap.clone(),
         look: Duration::from_millis(args.look),
-        access: args.access.into(),
+        access: args.access,
         is_dry_run: args.dry_run,
     };
     let parked = park::park(&config).map_err(|error| match error {
@@ -113,10 +113,7 @@ pub(crate) fn run(args: &ParkArgs) -> anyhow::Result<ExitCode> {
         error => anyhow::Error::from(error),
     })?;
     parked.notes.iter().for_each(|note| print::note(note));
-    print::data(match args.format {
-        Format::Text => told(&parked),
-        Format::Json => format!("{}\n", serde_json::to_string(&parked)?),
-    })?;
+    print::answer(args.format, &parked, || told(&parked))?;
     if let Some(interrupt) = interrupt {
         watch(&parked.id, args.format, &interrupt)?;
     }
@@ -134,7 +131,8 @@ fn watch(id: &str, format: Format, interrupt: &Interrupt) -> anyhow::Result<()> 
     while !watch.is_over() && !interrupt.has_come() {
         thread::sleep(Watch::INTERVAL);
         for woken in watch.look() {
-            wake::tell(&woken?, format)?;
+            let woken = woken?;
+            print::answer(format, &woken, || wake::told(&woken))?;
         }
     }
     if watch.is_over() {

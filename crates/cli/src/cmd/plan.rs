@@ -7,17 +7,15 @@ mod promise;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use strata_host::run::AUTO_PAGEOUT_PAGES_PER_S;
 use strata_linux::swap::device_bytes_for;
 use strata_sim::plan::{BadHolding, Holding, Plan, Point, Question, plan, plan_bytes};
 use strata_sim::{CostModel, MemorySize, PolicySpec, Ratio, Workload};
-use strata_trace::recording::RecordingInfo;
 
-use crate::cli::{refuse_option, swap_option};
+use crate::args::{Format, memory_size_arg, refuse_option, swap_option, table_or_json};
 use crate::cmd::html;
 use crate::cmd::report_file::ReportFile;
-use crate::cmd::sim::size_arg;
 use crate::failure::UsageError;
 use crate::print;
 use crate::progress::Bar;
@@ -25,10 +23,6 @@ use crate::source::SourceArgs;
 
 /// Largest slowdown that may be asked for, in percent.
 const SLOWDOWN_PERCENT_MAX: u64 = 1000;
-/// The policy that stands for a kernel with the classic LRU lists.
-const KERNEL_POLICY: &str = "two-list";
-/// Slowdown that is acceptable where nothing else is said, which the help calls 3%.
-const SLOWDOWN_MILLIONTHS: u64 = 30_000;
 /// Millionths of a percent.
 const PER_PERCENT: u64 = 10_000;
 
@@ -94,7 +88,7 @@ pub(crate) struct PlanArgs {
     /// More budgets to tell about: pages, bytes or a share of the recording's footprint
     ///
     /// With commas between them, for example 512MiB,60%.
-    #[arg(short, long, value_name = "SIZE", value_delimiter = ',', value_parser = size_arg, allow_hyphen_values = true)]
+    #[arg(short, long, value_name = "SIZE", value_delimiter = ',', value_parser = memory_size_arg, allow_hyphen_values = true)]
     memory: Vec<MemorySize>,
 
     /// Policies of strata sim that choose the pages: the first as far as it has time, the others the rest
@@ -107,7 +101,7 @@ pub(crate) struct PlanArgs {
         short,
         long,
         value_name = "POLICY",
-        default_value = KERNEL_POLICY,
+        default_value = html::KERNEL_POLICY,
         value_delimiter = ',',
         value_parser = str::parse::<PolicySpec>
     )]
@@ -136,9 +130,9 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_name = "NAME=NS", default_value = "", hide_default_value = true, value_parser = str::parse::<CostModel>)]
     cost: CostModel,
 
-    /// How the answer is printed
-    #[arg(long, value_enum, default_value = "table")]
-    format: PlanFormat,
+    /// How the answer is printed; docs/reference/sim.md names the fields of JSON
+    #[arg(long, value_parser = table_or_json(), default_value = "table")]
+    format: Format,
 
     /// Make a page of the recording and the answer, as strata html does
     #[arg(long, value_name = "FILE")]
@@ -147,14 +141,6 @@ pub(crate) struct PlanArgs {
     /// Replays at a time; 0 is one a processor
     #[arg(short, long, value_name = "N", default_value_t = 0)]
     jobs: usize,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum PlanFormat {
-    /// For people
-    Table,
-    /// One object; docs/reference/sim.md names the fields
-    Json,
 }
 
 /// Replays and answers.
@@ -190,7 +176,7 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
         budgets: args.memory.clone(),
         slowdown_millionths: args.slowdown,
         cost: args.cost.clone(),
-        ..question(info)
+        ..html::question(info)
     };
     drop(source);
     let nr_requests = question.nr_replays_max() * u64::from(workload.nr_requests());
@@ -201,29 +187,11 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
         .jobs(&workload, plan_bytes(&workload), args.jobs)?;
     let answer = plan(&workload, &question, &jobs, &bar)?;
     bar.finish();
-    match args.format {
-        PlanFormat::Table => print::data(table(&answer, &paste))?,
-        PlanFormat::Json => print::data(answer.json()?)?,
-    }
+    print::pretty_answer(args.format, &answer, || table(&answer, &paste))?;
     if let Some(page) = page {
         page.write_text(&html::of_plan(&args.source, name, &answer)?)?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// What is asked of a recording where nothing else is said.
-pub(crate) fn question(info: &RecordingInfo) -> Question {
-    Question {
-        policies: KERNEL_POLICY.parse().into_iter().collect(),
-        pageout_rate: AUTO_PAGEOUT_PAGES_PER_S,
-        holding: Holding::STRATA,
-        budgets: Vec::new(),
-        slowdown_millionths: SLOWDOWN_MILLIONTHS,
-        cost: CostModel::default(),
-        busy_us: info.cpu_us,
-        duration_us: info.duration_us(),
-        interval_us: info.duration_us() / info.nr_walks.max(1),
-    }
 }
 
 fn table(plan: &Plan, paste: &Paste) -> String {

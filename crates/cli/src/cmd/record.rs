@@ -16,12 +16,15 @@ use std::time::{Duration, Instant};
 use clap::{ArgGroup, Args};
 use strata_host::observe::{Attention, CacheGroup, Observer, Recorder, Subject, Turn, Who, attend};
 use strata_host::whole_file;
+use strata_linux::access::AccessChoice;
 use strata_linux::hold_up::HoldUps;
 use strata_linux::units::parse_size;
 use strata_trace::TraceError;
 use strata_trace::recording::About;
 
-use crate::cli::{AccessArg, interval_arg, parse_duration_ms, parse_pid, refuse_option};
+use crate::args::{
+    INTERVAL_MIN, access_arg, at_least, parse_duration_ms, parse_pid, refuse_option,
+};
 use crate::failure::UsageError;
 use crate::print;
 
@@ -81,7 +84,7 @@ pub(crate) struct RecordArgs {
     ///
     /// The shorter the interval, the nearer a replay comes to the run, and the more watching costs. An interval is too long
     /// if the target accesses a large part of the budget within it.
-    #[arg(short, long, value_name = "DURATION", default_value = "100ms", value_parser = interval_arg, allow_hyphen_values = true)]
+    #[arg(short, long, value_name = "DURATION", default_value = "100ms", value_parser = at_least(INTERVAL_MIN), allow_hyphen_values = true)]
     every: u64,
 
     /// End the recording after this time, for example 1m; a command goes on, and strata record waits for it
@@ -107,8 +110,8 @@ pub(crate) struct RecordArgs {
     no_page_cache: bool,
 
     /// How accesses are seen
-    #[arg(long, value_enum, value_name = "SOURCE", default_value = "auto")]
-    access: AccessArg,
+    #[arg(long, value_parser = access_arg(), value_name = "SOURCE", default_value = "auto")]
+    access: AccessChoice,
 
     /// Print no notes to stderr; errors and warnings still are
     #[arg(short, long)]
@@ -163,7 +166,7 @@ pub(crate) fn run(args: RecordArgs) -> anyhow::Result<ExitCode> {
     let mut failure: Option<TraceError> = None;
     let attended = attend(
         &who,
-        args.access.into(),
+        args.access,
         Duration::from_millis(args.every),
         args.for_ms.map(Duration::from_millis),
         &mut |observer, turn| {

@@ -12,18 +12,21 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{ArgGroup, Args, ValueEnum};
+use clap::{ArgGroup, Args};
 use strata_host::keeper::{BadSessionName, SessionName};
 use strata_host::remote::MetricsConfig;
 use strata_host::run::{
     self, ActuatorChoice, AtDetach, ControlConfig, Event, PolicyChoice, RunConfig,
     SwappinessChoice, Target,
 };
+use strata_linux::access::AccessChoice;
 use strata_linux::swap::SwapSpec;
-use strata_linux::units::parse_size;
 use strata_lru::{BadEngineSpec, Swappiness};
 
-use crate::cli::{AccessArg, loopback_arg, parse_duration_ms, parse_pid, refuse_option};
+use crate::args::{
+    access_arg, actuator_arg, loopback_arg, parse_duration_ms, parse_pid, refuse_option, size_arg,
+    swap_arg,
+};
 use crate::cmd::html;
 use crate::cmd::report_file::{self, ReportFile};
 use crate::failure::UsageError;
@@ -120,12 +123,12 @@ pub(crate) struct RunArgs {
     min_ttl: u64,
 
     /// How accesses are seen
-    #[arg(long, value_enum, value_name = "SOURCE", default_value = "auto")]
-    access: AccessArg,
+    #[arg(long, value_parser = access_arg(), value_name = "SOURCE", default_value = "auto")]
+    access: AccessChoice,
 
     /// Who takes the pages
-    #[arg(long, value_enum, value_name = "WHO", default_value = "auto")]
-    actuator: ActuatorArg,
+    #[arg(long, value_parser = actuator_arg(), value_name = "WHO", default_value = "auto")]
+    actuator: ActuatorChoice,
 
     /// Have Strata choose page by page which go, by this policy: mglru, mglru+distance, two-list, or none
     ///
@@ -252,27 +255,6 @@ pub(crate) struct RunArgs {
     command: Vec<OsString>,
 }
 
-/// Who takes the pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum ActuatorArg {
-    /// The kernel's own reclaim, asked for ahead of the limit; with a policy or --min-ttl page by page, as far as that keeps up
-    Auto,
-    /// Exactly the pages Strata decided on, page by page (MADV_PAGEOUT)
-    Pageout,
-    /// The kernel's own reclaim, asked for ahead of the limit; the kernel chooses the pages
-    Reclaim,
-}
-
-impl From<ActuatorArg> for ActuatorChoice {
-    fn from(arg: ActuatorArg) -> ActuatorChoice {
-        match arg {
-            ActuatorArg::Auto => ActuatorChoice::Auto,
-            ActuatorArg::Pageout => ActuatorChoice::Pageout,
-            ActuatorArg::Reclaim => ActuatorChoice::Reclaim,
-        }
-    }
-}
-
 /// Percent of one processor, with or without the sign.
 fn cpu_arg(text: &str) -> Result<u32, String> {
     let number = text.trim().trim_end_matches('%').trim_end();
@@ -312,7 +294,7 @@ impl RunArgs {
                     .to_owned(),
             ));
         }
-        if self.no_cgroup && self.actuator == ActuatorArg::Reclaim {
+        if self.no_cgroup && self.actuator == ActuatorChoice::Reclaim {
             return Err(UsageError(
                 "--actuator reclaim can't be used with --no-cgroup: the kernel reclaims from a \
                  cgroup; leave one of them out"
@@ -355,8 +337,8 @@ impl RunArgs {
             swap: self.swap,
             swappiness: self.swappiness,
             min_ttl_ms,
-            access: self.access.into(),
-            actuator: self.actuator.into(),
+            access: self.access,
+            actuator: self.actuator,
             policy,
             is_exact,
             cpu_percent_max: self.cpu,
@@ -444,29 +426,6 @@ fn name_arg(text: &str) -> Result<SessionName, String> {
     refuse_option(text)?;
     text.parse()
         .map_err(|error: BadSessionName| error.to_string())
-}
-
-pub(crate) fn size_arg(text: &str) -> Result<u64, String> {
-    refuse_option(text)?;
-    // clap has named the option and quoted the text; the error would do so again.
-    parse_size(text).map_err(|error| {
-        format!(
-            "{}; a size is a number with an optional suffix K, M, G or T (powers of 1024), such \
-             as 512M, 2G or 1.5GiB",
-            error.why
-        )
-    })
-}
-
-pub(super) fn swap_arg(text: &str) -> Result<SwapSpec, String> {
-    refuse_option(text)?;
-    text.parse::<SwapSpec>().map_err(|error| {
-        format!(
-            "{}; accepted are existing, zram:SIZE[,ALGORITHM] and file:PATH:SIZE, \
-             for example zram:2G,lz4",
-            error.why
-        )
-    })
 }
 
 fn swappiness_arg(text: &str) -> Result<SwappinessChoice, String> {

@@ -8,18 +8,18 @@ use std::io::{self, BufReader, Read};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::builder::TypedValueParser;
 use clap::{ArgGroup, Args, ValueEnum};
 use strata_lru::Swappiness;
 use strata_sim::guarded::GuardSetup;
 use strata_sim::report::Report;
 use strata_sim::{
-    CostModel, GroupSpec, Hierarchy, IntervalOrder, MemorySize, PolicySpec, Setup, SteeredSetup,
-    TierSetup, Tunables, Workload,
+    Actuator, CostModel, GroupSpec, Hierarchy, IntervalOrder, MemorySize, PolicySpec, Setup,
+    SteeredSetup, TierSetup, Tunables, Workload,
 };
 
-use crate::cli::refuse_option;
+use crate::args::{Format, actuator_arg, memory_size_arg, one_of, refuse_option};
 use crate::cmd::report_file::ReportFile;
-use crate::cmd::run::ActuatorArg;
 use crate::cmd::sim_guard::{self, guard_arg};
 use crate::cmd::sim_trace::{Lines, Watched};
 use crate::failure::UsageError;
@@ -162,7 +162,7 @@ pub(crate) struct SimArgs {
     /// Reclaim goes on until twice as much is free, as the kernel's kswapd does it. SIZE is pages, bytes or a share of the run's
     /// memory; each tier keeps its share of SIZE free. Without this option whoever needs a page reclaims, and the fastest
     /// tier keeps a batch free.
-    #[arg(long, value_name = "SIZE", requires = "several", value_parser = size_arg)]
+    #[arg(long, value_name = "SIZE", requires = "several", value_parser = memory_size_arg)]
     background: Option<MemorySize>,
 
     /// Hold the memory as a budget by Strata's own control loop, on top of the policy, which plays the kernel
@@ -182,12 +182,12 @@ pub(crate) struct SimArgs {
     threads: u32,
 
     /// With --steered: who may take the pages, as under strata run
-    #[arg(long, value_enum, default_value = "auto", requires = "steered")]
-    actuator: ActuatorArg,
+    #[arg(long, value_parser = actuator_arg(), default_value = "auto", requires = "steered")]
+    actuator: Actuator,
 
     /// With --steered: the version of cgroups the budget is held by
-    #[arg(long, value_enum, default_value = "v2", requires = "steered")]
-    cgroup: SimCgroup,
+    #[arg(long, value_parser = cgroup_arg(), default_value = "v2", requires = "steered")]
+    cgroup: Hierarchy,
 
     /// With --steered: leave page cache that no program has mapped to the played kernel's own choice
     ///
@@ -264,12 +264,15 @@ enum SimFormat {
 }
 
 /// By what a steered run is limited.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum SimCgroup {
-    /// memory.limit_in_bytes
-    V1,
-    /// memory.max, memory.high and memory.reclaim
-    V2,
+fn cgroup_arg() -> impl TypedValueParser<Value = Hierarchy> {
+    one_of([
+        ("v1", "memory.limit_in_bytes", Hierarchy::V1),
+        (
+            "v2",
+            "memory.max, memory.high and memory.reclaim",
+            Hierarchy::V2,
+        ),
+    ])
 }
 
 /// One entry of `--memory`.
@@ -286,15 +289,15 @@ struct GroupsArg(Vec<GroupSpec>);
 /// Replays and prints.
 pub(crate) fn run(args: &SimArgs) -> anyhow::Result<ExitCode> {
     if let Some(setup) = &args.guard {
-        let as_json = match args.format {
-            SimFormat::Table => false,
-            SimFormat::Json => true,
+        let format = match args.format {
+            SimFormat::Table => Format::Text,
+            SimFormat::Json => Format::Json,
             SimFormat::Csv => {
                 let why = "--guard is printed as a table or as JSON, not as CSV";
                 return Err(UsageError(why.to_owned()).into());
             }
         };
-        return sim_guard::run(&args.traces, &args.source, setup, &args.cost, as_json);
+        return sim_guard::run(&args.traces, &args.source, setup, &args.cost, format);
     }
     let plot = args.plot.clone().map(ReportFile::try_place).transpose()?;
     let tunables = tunables(&args.tunables)?;
@@ -391,11 +394,8 @@ fn setups(args: &SimArgs, tunables: &Tunables, footprint_pages: u32) -> Vec<Setu
     let steered = args.steered.then(|| SteeredSetup {
         nr_processors: args.processors,
         threads_per_program: args.threads,
-        actuator: args.actuator.into(),
-        hierarchy: match args.cgroup {
-            SimCgroup::V1 => Hierarchy::V1,
-            SimCgroup::V2 => Hierarchy::V2,
-        },
+        actuator: args.actuator,
+        hierarchy: args.cgroup,
         drops_cache: !args.keep_page_cache,
         config: *tunables,
         is_traced: args.trace.is_some(),
@@ -421,13 +421,7 @@ fn memory_arg(text: &str) -> Result<MemoryArg, String> {
     if text == "auto" {
         return Ok(MemoryArg::Auto);
     }
-    size_arg(text).map(MemoryArg::Size)
-}
-
-/// Reads an amount of memory, and refuses what looks like the next option.
-pub(crate) fn size_arg(text: &str) -> Result<MemorySize, String> {
-    refuse_option(text)?;
-    text.parse().map_err(|error| format!("{error}"))
+    memory_size_arg(text).map(MemoryArg::Size)
 }
 
 /// A group, or `@FILE` with one a line; empty lines and those that begin with `#` are passed over.

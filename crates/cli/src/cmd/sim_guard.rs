@@ -13,8 +13,7 @@ use strata_sim::guarded::{
 };
 use strata_sim::{CostModel, Workload};
 
-use crate::cli::parse_duration_ms;
-use crate::cmd::guard::promise_arg;
+use crate::args::{Format, parse_duration_ms, promise_arg};
 use crate::duration::span;
 use crate::failure::UsageError;
 use crate::print;
@@ -33,13 +32,13 @@ struct Report {
     guards: Vec<Guarded>,
 }
 
-/// Plays a guard on each trace and prints; `as_json` or for people.
+/// Plays a guard on each trace and prints.
 pub(super) fn run(
     traces: &[String],
     source: &SourceArgs,
     setup: &GuardSetup,
     cost: &CostModel,
-    as_json: bool,
+    format: Format,
 ) -> anyhow::Result<ExitCode> {
     let mut guards = Vec::new();
     for trace in traces {
@@ -53,16 +52,11 @@ pub(super) fn run(
         guards.push(guarded.map_err(|error| UsageError(error.to_string()))?);
         bar.finish();
     }
-    match as_json {
-        true => {
-            let text = serde_json::to_string_pretty(&Report { guards })?;
-            print::data(format!("{text}\n"))?;
-        }
-        false => {
-            let texts: Vec<String> = guards.iter().map(text).collect();
-            print::data(texts.join("\n"))?;
-        }
-    }
+    let report = Report { guards };
+    print::pretty_answer(format, &report, || {
+        let texts: Vec<String> = report.guards.iter().map(text).collect();
+        texts.join("\n")
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -8,9 +8,7 @@ use clap::Args;
 use strata_host::park::{self, WakeError, Woken};
 use strata_linux::units::Bytes;
 
-use crate::cli::{Format, parse_pid};
-use crate::cmd::ctl::id_arg;
-use crate::cmd::run::size_arg;
+use crate::args::{Format, id_arg, parse_pid, size_arg};
 use crate::failure::UsageError;
 use crate::print;
 
@@ -88,7 +86,7 @@ pub(crate) fn run(args: &WakeArgs) -> anyhow::Result<ExitCode> {
     };
     for id in &ids {
         match park::wake(id, args.limit) {
-            Ok(woken) => tell(&woken, args.format)?,
+            Ok(woken) => print::answer(args.format, &woken, || told(&woken))?,
             // Another one woke it, or it has ended.
             Err(WakeError::Unknown(_)) if args.who.all => {}
             Err(error @ WakeError::Unknown(_)) => {
@@ -117,16 +115,8 @@ pub(super) fn tidy() {
     }
 }
 
-/// Says what was read back.
-pub(super) fn tell(woken: &Woken, format: Format) -> anyhow::Result<()> {
-    print::data(match format {
-        Format::Text => told(woken),
-        Format::Json => format!("{}\n", serde_json::to_string(woken)?),
-    })?;
-    Ok(())
-}
-
-fn told(woken: &Woken) -> String {
+/// What was read back.
+pub(super) fn told(woken: &Woken) -> String {
     let mut line = format!(
         "{} ({}): {} read back",
         woken.id,

@@ -12,13 +12,13 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::TypedValueParser;
 use strata_host::compare::{
     ArmKind, CompareConfig, CompareEvent, KernelLimit, OnFailure, Pattern, Wanted, compare,
 };
 
-use crate::cli::refuse_option;
-use crate::cmd::run::size_arg;
+use crate::args::{Format, one_of, refuse_option, size_arg, table_or_json};
 use crate::failure::UsageError;
 use crate::interrupt::Interrupts;
 use crate::progress::Bar;
@@ -73,12 +73,12 @@ pub(crate) struct CompareArgs {
     /// How the command is run, with commas between them
     #[arg(
         long,
-        value_enum,
+        value_parser = arm_arg(),
         value_name = "ARM",
         default_value = "kernel,strata",
         value_delimiter = ','
     )]
-    arms: Vec<ArmArg>,
+    arms: Vec<ArmKind>,
 
     /// Give the kernel's arm the memory that strata's arm just before it used, instead of SIZE
     ///
@@ -125,8 +125,8 @@ pub(crate) struct CompareArgs {
     carried: Carried,
 
     /// How the figures are printed
-    #[arg(long, value_enum, value_name = "FORMAT", default_value = "table")]
-    format: CompareFormat,
+    #[arg(long, value_parser = table_or_json(), value_name = "FORMAT", default_value = "table")]
+    format: Format,
 
     /// The command to run and its arguments, after --
     #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true)]
@@ -134,33 +134,16 @@ pub(crate) struct CompareArgs {
 }
 
 /// How the command is run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum ArmArg {
-    /// Without a limit
-    None,
-    /// Under the kernel's limit alone
-    Kernel,
-    /// Under a budget that Strata holds
-    Strata,
-}
-
-impl From<ArmArg> for ArmKind {
-    fn from(arg: ArmArg) -> ArmKind {
-        match arg {
-            ArmArg::None => ArmKind::None,
-            ArmArg::Kernel => ArmKind::Kernel,
-            ArmArg::Strata => ArmKind::Strata,
-        }
-    }
-}
-
-/// How figures are printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum CompareFormat {
-    /// For people
-    Table,
-    /// Every run and every sum, as one JSON object
-    Json,
+fn arm_arg() -> impl TypedValueParser<Value = ArmKind> {
+    one_of([
+        ("none", "Without a limit", ArmKind::None),
+        ("kernel", "Under the kernel's limit alone", ArmKind::Kernel),
+        (
+            "strata",
+            "Under a budget that Strata holds",
+            ArmKind::Strata,
+        ),
+    ])
 }
 
 impl CompareArgs {
@@ -180,7 +163,7 @@ impl CompareArgs {
         if has_twins(&self.memory) {
             return Err(refuse("--memory has a size twice; give each once").into());
         }
-        let has_both = [ArmArg::Kernel, ArmArg::Strata]
+        let has_both = [ArmKind::Kernel, ArmKind::Strata]
             .iter()
             .all(|arm| self.arms.contains(arm));
         if self.match_memory && !has_both {
@@ -205,7 +188,7 @@ impl CompareArgs {
             command: self.command,
             options: options.for_all,
             strata_options: options.for_strata,
-            kinds: self.arms.into_iter().map(ArmKind::from).collect(),
+            kinds: self.arms,
             budgets_bytes: self.memory,
             nr_rounds: self.runs,
             nr_warmup_rounds: self.warmup,
@@ -245,13 +228,7 @@ pub(crate) fn run(args: CompareArgs) -> anyhow::Result<ExitCode> {
         }
         print::note(&"ended before its time: what follows is of the runs that were over");
     }
-    match format {
-        CompareFormat::Table => print::data(render::comparison(&comparison))?,
-        CompareFormat::Json => {
-            let text = serde_json::to_string(&comparison).context("the figures are not JSON")?;
-            print::data(text + "\n")?;
-        }
-    }
+    print::answer(format, &comparison, || render::comparison(&comparison))?;
     Ok(match comparison.is_complete() {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,

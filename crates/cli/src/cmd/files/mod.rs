@@ -18,16 +18,16 @@ use strata_linux::access::census::Budget;
 use strata_linux::page_cache::{Dropped, drop_idle};
 use strata_linux::units::Bytes;
 
-use crate::cli::{parse_duration_ms, parse_percent, refuse_option};
+use crate::args::{Format, at_least, parse_percent, refuse_option, table_or_json};
 use crate::failure::UsageError;
 use crate::interrupt::Interrupt;
 use crate::print;
 use crate::progress::Bar;
 
 /// Shortest census under a budget: in less nothing can be learnt.
-const WITHIN_MIN_MS: u64 = 100;
+const WITHIN_MIN: &str = "100ms";
 /// Shortest watch: a part of it lies between two looks.
-const WATCH_MIN_MS: u64 = 1000;
+const WATCH_MIN: &str = "1s";
 
 /// Shows which files fill the page cache, how much of each is used and who is charged; drops what is cold
 ///
@@ -96,7 +96,7 @@ pub(crate) struct FilesArgs {
     /// How long the census may take; what it could not look at in that time is estimated
     ///
     /// A number with a unit ms, s, m or h; at least 100ms. 5s where not all of memory is looked at.
-    #[arg(long, value_name = "DURATION", value_parser = within_arg, allow_hyphen_values = true)]
+    #[arg(long, value_name = "DURATION", value_parser = at_least(WITHIN_MIN), allow_hyphen_values = true)]
     within: Option<u64>,
 
     /// Look at all of memory at once, whatever it takes
@@ -107,13 +107,13 @@ pub(crate) struct FilesArgs {
     ///
     /// A number with a unit ms, s, m or h; at least 1s. Looks every 10 seconds, or more often in a short watch. Ctrl-C ends
     /// the watch early, with what was learnt so far.
-    #[arg(long, value_name = "DURATION", value_parser = watch_arg, allow_hyphen_values = true)]
+    #[arg(long, value_name = "DURATION", value_parser = at_least(WATCH_MIN), allow_hyphen_values = true)]
     watch: Option<u64>,
 
     /// Watch for so long, then drop the page cache that was not read meanwhile
     ///
     /// Looks at all of memory, at the pace of --cpu, or at once with --whole. Ctrl-C ends the watch and drops nothing.
-    #[arg(long, value_name = "AGE", value_parser = watch_arg, allow_hyphen_values = true, conflicts_with_all = ["watch", "within"])]
+    #[arg(long, value_name = "AGE", value_parser = at_least(WATCH_MIN), allow_hyphen_values = true, conflicts_with_all = ["watch", "within"])]
     drop_cold: Option<u64>,
 
     /// In a watch, reset the kernel's count of reads of this share of the pages whose count is full, to learn how many of
@@ -131,17 +131,8 @@ pub(crate) struct FilesArgs {
     dry_run: bool,
 
     /// How the answer is printed
-    #[arg(long, value_enum, default_value = "table", value_name = "FORMAT")]
+    #[arg(long, value_parser = table_or_json(), default_value = "table", value_name = "FORMAT")]
     format: Format,
-}
-
-/// A shape of the answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
-    /// Lines for people
-    Table,
-    /// One JSON object
-    Json,
 }
 
 /// Runs the command.
@@ -192,16 +183,13 @@ pub(crate) fn run(args: &FilesArgs) -> anyhow::Result<ExitCode> {
             Bytes(report.lost_bytes)
         ));
     }
-    print::data(match args.format {
-        Format::Table => text::table(&report, dropped.as_ref(), args.dry_run),
-        Format::Json => {
-            let answer = Answer {
-                report: &report,
-                dropped: dropped.as_ref(),
-                is_dry_run: dropped.is_some().then_some(args.dry_run),
-            };
-            format!("{}\n", serde_json::to_string_pretty(&answer)?)
-        }
+    let answer = Answer {
+        report: &report,
+        dropped: dropped.as_ref(),
+        is_dry_run: dropped.is_some().then_some(args.dry_run),
+    };
+    print::pretty_answer(args.format, &answer, || {
+        text::table(&report, dropped.as_ref(), args.dry_run)
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -258,31 +246,15 @@ fn count_arg(text: &str) -> Result<usize, String> {
         .map_err(|_| "it is a whole number such as 30, or 0 for all".to_owned())
 }
 
-/// Reads how long to watch.
-fn watch_arg(text: &str) -> Result<u64, String> {
-    match parse_duration_ms(text)? {
-        ms if ms < WATCH_MIN_MS => Err("at least 1s".to_owned()),
-        ms => Ok(ms),
-    }
-}
-
-/// Reads how long the census may take.
-fn within_arg(text: &str) -> Result<u64, String> {
-    match parse_duration_ms(text)? {
-        ms if ms < WITHIN_MIN_MS => Err(format!("at least {WITHIN_MIN_MS}ms")),
-        ms => Ok(ms),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn times_have_units_and_a_least_value() {
-        assert!(within_arg("99ms").is_err());
-        assert_eq!(within_arg("5s"), Ok(5000));
-        assert!(watch_arg("999ms").is_err());
-        assert_eq!(watch_arg("1s"), Ok(1000));
+        assert!(at_least(WITHIN_MIN)("99ms").is_err());
+        assert_eq!(at_least(WITHIN_MIN)("5s"), Ok(5000));
+        assert!(at_least(WATCH_MIN)("999ms").is_err());
+        assert_eq!(at_least(WATCH_MIN)("1s"), Ok(1000));
     }
 }

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::TypedValueParser;
 use strata_host::managed::Status;
 use strata_host::managed::history::{
     self, Account, By, Figures, GroupSum, HISTORY_PATH, History, Question,
@@ -15,7 +16,7 @@ use strata_host::managed::history::{
 use strata_linux::units::Bytes;
 use strata_sim::plot::{Bars, stacked_bars};
 
-use crate::cli::{Format, parse_duration_ms};
+use crate::args::{Format, at_least, one_of};
 use crate::cmd::report_file::ReportFile;
 use crate::duration::span;
 use crate::print;
@@ -38,12 +39,12 @@ pub(super) struct HistoryArgs {
     group: Option<String>,
 
     /// How long ago it begins; 14 days are kept
-    #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = since_arg, allow_hyphen_values = true)]
+    #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = at_least("1m"), allow_hyphen_values = true)]
     since: u64,
 
     /// How long a time is one line; hours by default, minutes up to --since 3h. What is older than a day is kept by hour
-    #[arg(long, value_enum)]
-    by: Option<ByArg>,
+    #[arg(long, value_parser = by_arg())]
+    by: Option<By>,
 
     /// The file in which a guard keeps it
     #[arg(long, value_name = "PATH", default_value = HISTORY_PATH)]
@@ -58,12 +59,11 @@ pub(super) struct HistoryArgs {
     svg: Option<PathBuf>,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum ByArg {
-    /// A minute
-    Minute,
-    /// An hour
-    Hour,
+fn by_arg() -> impl TypedValueParser<Value = By> {
+    one_of([
+        ("minute", "A minute", By::Minute),
+        ("hour", "An hour", By::Hour),
+    ])
 }
 
 /// Prints what a history says.
@@ -71,12 +71,10 @@ pub(super) fn show(args: &HistoryArgs) -> anyhow::Result<ExitCode> {
     let place = args.svg.clone().map(ReportFile::try_place).transpose()?;
     // The second that is now is part of it.
     let to_s = unix_s() + 1;
-    let by = match args.by {
-        Some(ByArg::Minute) => By::Minute,
-        Some(ByArg::Hour) => By::Hour,
-        None if args.since <= BY_MINUTE_MAX_MS => By::Minute,
-        None => By::Hour,
-    };
+    let by = args.by.unwrap_or(match args.since {
+        ..=BY_MINUTE_MAX_MS => By::Minute,
+        _ => By::Hour,
+    });
     let question = Question {
         from_s: to_s.saturating_sub(args.since / 1000),
         to_s,
@@ -84,10 +82,7 @@ pub(super) fn show(args: &HistoryArgs) -> anyhow::Result<ExitCode> {
         group: args.group.as_deref(),
     };
     let account = history::read(&args.history, &question)?;
-    print::data(match args.format {
-        Format::Text => text(&account, print::columns()),
-        Format::Json => format!("{}\n", serde_json::to_string(&account)?),
-    })?;
+    print::answer(args.format, &account, || text(&account, print::columns()))?;
     if let Some(place) = place {
         place.write_text(&picture(&account))?;
     }
@@ -127,13 +122,6 @@ impl Keeping {
 fn unix_s() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_secs())
-}
-
-fn since_arg(text: &str) -> Result<u64, String> {
-    match parse_duration_ms(text)? {
-        ms if ms < 60_000 => Err("it must be at least 1m".to_owned()),
-        ms => Ok(ms),
-    }
 }
 
 /// For people; lines are cut at so many columns.

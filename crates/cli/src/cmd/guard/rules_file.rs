@@ -21,9 +21,8 @@ use strata_linux::swap::SwapSpec;
 use strata_linux::units::parse_size;
 use toml::Spanned;
 
-use super::min_age_arg;
 use super::values::{promised_arg, promote_arg, swap_writes_arg, upper_arg, when_short_arg};
-use crate::cli::parse_percent;
+use crate::args::{min_age_arg, parse_percent};
 use crate::cmd::park::keep_arg;
 use crate::failure::UsageError;
 

@@ -9,8 +9,7 @@ use strata_host::managed::{Promised, SwapWriteBound, WhenShort};
 use strata_linux::nodes::{self, Nodes};
 use strata_linux::units::parse_size;
 
-use super::promise_arg;
-use crate::cli::{parse_percent, refuse_option};
+use crate::args::{parse_percent, promise_arg, refuse_option};
 
 /// Less a second than this would take hours for anything: 64 KiB.
 const WRITES_BYTES_MIN: u64 = 64 << 10;

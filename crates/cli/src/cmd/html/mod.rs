@@ -31,6 +31,7 @@ use strata_trace::Generator;
 
 use self::page::Page;
 use self::plan::Planned;
+pub(crate) use self::plan::{KERNEL_POLICY, question};
 use crate::cmd::report_file::ReportFile;
 use crate::failure::UsageError;
 use crate::print;

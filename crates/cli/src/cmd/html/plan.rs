@@ -1,20 +1,20 @@
 //! The curve of budgets and slowdowns: made for a recording in a bounded time, and drawn.
 //!
-//! **Owns** how much of a recording is replayed for a page, and the picture. **Does not own** the plan (`strata_sim::plan`).
+//! **Owns** what is asked where nothing is said, how much of a recording is replayed for a page, and the picture. **Does not own** the plan (`strata_sim::plan`).
 
 use std::fmt::Write;
 
 use serde_json::Value;
+use strata_host::run::AUTO_PAGEOUT_PAGES_PER_S;
 use strata_linux::units::Bytes;
-use strata_sim::Workload;
 use strata_sim::heat::RecordingHeat;
-use strata_sim::plan::{plan_bytes, plan_sample};
+use strata_sim::plan::{Holding, Question, plan_bytes, plan_sample};
+use strata_sim::{CostModel, Workload};
 use strata_trace::recording::RecordingInfo;
 
 use super::chart::{self, share};
 use super::page::{Cell, Page, escaped};
 use super::value::{bytes_at, number_at};
-use crate::cmd::plan::question;
 use crate::progress::Bar;
 use crate::source::SourceArgs;
 
@@ -25,6 +25,11 @@ const SAMPLE_PAGES_MIN: u64 = 1000;
 /// The picture ends at so many times the slowdown that was asked for.
 const LIMITS_SHOWN: f64 = 5.0;
 
+/// The policy that stands for a kernel with the classic LRU lists.
+pub(crate) const KERNEL_POLICY: &str = "two-list";
+/// Slowdown that is acceptable where nothing else is said, which the help calls 3%.
+const SLOWDOWN_MILLIONTHS: u64 = 30_000;
+
 /// What is known of the budgets of a recording.
 #[derive(Debug)]
 pub(super) enum Planned {
@@ -32,6 +37,21 @@ pub(super) enum Planned {
     Known { plan: Value, one_in: u32 },
     /// Why there is none.
     None(String),
+}
+
+/// What is asked of a recording where nothing else is said.
+pub(crate) fn question(info: &RecordingInfo) -> Question {
+    Question {
+        policies: KERNEL_POLICY.parse().into_iter().collect(),
+        pageout_rate: AUTO_PAGEOUT_PAGES_PER_S,
+        holding: Holding::STRATA,
+        budgets: Vec::new(),
+        slowdown_millionths: SLOWDOWN_MILLIONTHS,
+        cost: CostModel::default(),
+        busy_us: info.cpu_us,
+        duration_us: info.duration_us(),
+        interval_us: info.duration_us() / info.nr_walks.max(1),
+    }
 }
 
 /// Plans for a recording; where it is long, for a sample of its pages.

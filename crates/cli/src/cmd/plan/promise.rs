@@ -14,9 +14,7 @@ use strata_sim::guarded::{
 use strata_sim::{CostModel, Ratio, Workload};
 use strata_trace::recording::RecordingInfo;
 
-use super::PlanFormat;
-use crate::cli::swap_option;
-use crate::cmd::guard::{min_age_arg, promise_arg};
+use crate::args::{Format, min_age_arg, promise_arg, swap_option};
 use crate::cmd::sim_guard::{promised_percent, too_short};
 use crate::duration::span;
 use crate::failure::UsageError;
@@ -66,7 +64,7 @@ pub(super) fn run(
     info: &RecordingInfo,
     promise: Promise,
     cost: &CostModel,
-    format: PlanFormat,
+    format: Format,
 ) -> anyhow::Result<ExitCode> {
     let setup = GuardSetup {
         promise,
@@ -77,10 +75,7 @@ pub(super) fn run(
         .map_err(|error| UsageError(error.to_string()))?;
     bar.finish();
     let target = info.about.as_ref().map_or("", |about| &about.target);
-    print::data(match format {
-        PlanFormat::Table => text(&answer, &pattern(target)),
-        PlanFormat::Json => answer.json()?,
-    })?;
+    print::pretty_answer(format, &answer, || text(&answer, &pattern(target)))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -26,8 +26,9 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use strata_host::observe::Subject;
 use strata_host::observe::overview::{IDLE_AFTER_S, Overview, Scope, Snapshot};
+use strata_linux::access::AccessChoice;
 
-use crate::cli::{AccessArg, parse_duration_ms, parse_percent, parse_pid};
+use crate::args::{access_arg, at_least, parse_duration_ms, parse_percent, parse_pid};
 use crate::failure::UsageError;
 use crate::interrupt::Interrupt;
 use crate::print;
@@ -38,7 +39,7 @@ use screen::Screen;
 /// How long everybody is watched before something is printed once.
 const ONCE_WATCH_MS: u64 = 2000;
 /// Walks closer together than this would never rest.
-const INTERVAL_MIN_MS: u64 = 100;
+const INTERVAL_MIN: &str = "100ms";
 /// Walks further apart than this tell of no window.
 const INTERVAL_MAX_MS: u64 = 60_000;
 /// Ctrl-C waits no longer than this.
@@ -117,8 +118,8 @@ pub(crate) struct TopArgs {
     format: OnceFormat,
 
     /// How accesses are seen
-    #[arg(long, value_enum, value_name = "SOURCE", default_value = "auto")]
-    access: AccessArg,
+    #[arg(long, value_parser = access_arg(), value_name = "SOURCE", default_value = "auto")]
+    access: AccessChoice,
 
     /// Without colours, as with NO_COLOR set
     #[arg(long)]
@@ -155,7 +156,7 @@ pub(crate) fn run(args: &TopArgs) -> anyhow::Result<ExitCode> {
         false => Scope::Chosen(subjects),
     };
     let is_of_all = matches!(scope, Scope::AllGroups);
-    let mut overview = Overview::open(&scope, args.access.into())?;
+    let mut overview = Overview::open(&scope, args.access)?;
     if is_of_all && args.cpu > 0.0 {
         // What is printed once is to be complete; it ends soon.
         let share = if args.once { 1.0 } else { args.cpu };
@@ -285,8 +286,7 @@ fn cpu_arg(text: &str) -> Result<f64, String> {
 }
 
 fn interval_arg(text: &str) -> Result<u64, String> {
-    match parse_duration_ms(text)? {
-        ms if ms < INTERVAL_MIN_MS => Err(format!("it must be at least {INTERVAL_MIN_MS}ms")),
+    match at_least(INTERVAL_MIN)(text)? {
         ms if ms > INTERVAL_MAX_MS => Err("it must be at most 1m".to_owned()),
         ms => Ok(ms),
     }

@@ -16,10 +16,11 @@ use clap::Args;
 use strata_host::observe::cache::GroupCache;
 use strata_host::observe::ledger::{AgedPages, Census, WatchCost, WorkingSetReport};
 use strata_host::observe::{Observer, Subject};
+use strata_linux::access::AccessChoice;
 use strata_linux::hold_up::HoldUps;
 use strata_linux::process::Process;
 
-use crate::cli::{AccessArg, Format, interval_arg, parse_percent};
+use crate::args::{Format, INTERVAL_MIN, access_arg, at_least, parse_percent};
 use crate::cmd::html;
 use crate::cmd::report_file::ReportFile;
 use crate::failure::UsageError;
@@ -77,7 +78,7 @@ pub(crate) struct WssArgs {
         long,
         value_name = "DURATION",
         value_delimiter = ',',
-        value_parser = interval_arg,
+        value_parser = at_least(INTERVAL_MIN),
         allow_hyphen_values = true
     )]
     window: Vec<u64>,
@@ -88,7 +89,7 @@ pub(crate) struct WssArgs {
     #[arg(
         long = "for",
         value_name = "DURATION",
-        value_parser = interval_arg,
+        value_parser = at_least(INTERVAL_MIN),
         allow_hyphen_values = true
     )]
     length: Option<u64>,
@@ -100,7 +101,7 @@ pub(crate) struct WssArgs {
         short,
         long,
         value_name = "DURATION",
-        value_parser = interval_arg,
+        value_parser = at_least(INTERVAL_MIN),
         allow_hyphen_values = true
     )]
     interval: Option<u64>,
@@ -117,8 +118,8 @@ pub(crate) struct WssArgs {
     reset_counts: Option<f64>,
 
     /// How accesses are seen
-    #[arg(long, value_enum, value_name = "SOURCE", default_value = "auto")]
-    access: AccessArg,
+    #[arg(long, value_parser = access_arg(), value_name = "SOURCE", default_value = "auto")]
+    access: AccessChoice,
 
     /// How the figures are printed
     #[arg(long, value_enum, default_value = "text")]
@@ -207,7 +208,7 @@ pub(crate) fn run(args: &WssArgs) -> anyhow::Result<ExitCode> {
     let subject = args.target.subject()?;
     let plan = Plan::try_new(&args.window, args.length, args.interval)?;
     let page = args.html.clone().map(ReportFile::try_place).transpose()?;
-    let mut observer = Observer::open(&subject, args.access.into())?;
+    let mut observer = Observer::open(&subject, args.access)?;
     let source = observer.info();
     for blind_spot in source.blind_spots.iter().filter(|_| args.verbose) {
         print::note(&format!("a limit of {}: {blind_spot}", source.name));
@@ -240,10 +241,7 @@ pub(crate) fn run(args: &WssArgs) -> anyhow::Result<ExitCode> {
         }
         Some(Err(error)) => print::note(&format!("page cache is not told: {error}")),
     }
-    match args.format {
-        Format::Text => print::data(text::report(&report))?,
-        Format::Json => print::data(format!("{}\n", serde_json::to_string(&report)?))?,
-    }
+    print::answer(args.format, &report, || text::report(&report))?;
     if let Some(page) = page {
         page.write_text(&html::of_report(&report.target, &report)?)?;
     }
@@ -349,9 +347,12 @@ mod tests {
     #[test]
     fn spans_in_which_nothing_could_be_seen_are_refused() {
         for text in ["0", "5ms", "9ms"] {
-            assert!(interval_arg(text).unwrap_err().contains("10ms"), "{text}");
+            assert!(
+                at_least(INTERVAL_MIN)(text).unwrap_err().contains("10ms"),
+                "{text}"
+            );
         }
-        assert_eq!(interval_arg("10ms"), Ok(10));
+        assert_eq!(at_least(INTERVAL_MIN)("10ms"), Ok(10));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::cmd::top::text;
 
 /// Which kind of memory a bar is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Kind {
+pub(crate) enum Kind {
     Anon,
     File,
 }
@@ -33,7 +33,7 @@ impl Kind {
 
 /// Characters things are drawn with.
 #[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Glyphs {
+pub(crate) struct Glyphs {
     /// An empty cell, and eight that are more and more full.
     levels: [char; 9],
     /// Nothing can be known here yet.
@@ -45,27 +45,27 @@ pub(in super::super) struct Glyphs {
 
 /// How things look.
 #[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Look {
+pub(crate) struct Look {
     has_colour: bool,
     pub(super) glyphs: Glyphs,
 }
 
 /// Which characters a terminal can show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Charset {
+pub(crate) enum Charset {
     Unicode,
     Ascii,
 }
 
 /// Whether colours are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Colours {
+pub(crate) enum Colours {
     On,
     Off,
 }
 
 impl Look {
-    pub(in super::super) fn new(charset: Charset, colours: Colours) -> Look {
+    pub(crate) fn new(charset: Charset, colours: Colours) -> Look {
         let glyphs = match charset {
             Charset::Unicode => Glyphs {
                 levels: [
@@ -134,7 +134,7 @@ pub(super) fn heading() -> Style {
 }
 
 /// The buffer, with text that can't leave it.
-pub(in super::super) struct Canvas<'a> {
+pub(crate) struct Canvas<'a> {
     buffer: &'a mut Buffer,
     pub(super) look: Look,
     /// What can be clicked on, of what was drawn.
@@ -149,7 +149,7 @@ pub(super) enum Align {
 }
 
 impl<'a> Canvas<'a> {
-    pub(in super::super) fn new(buffer: &'a mut Buffer, look: Look) -> Canvas<'a> {
+    pub(crate) fn new(buffer: &'a mut Buffer, look: Look) -> Canvas<'a> {
         Canvas {
             buffer,
             look,

@@ -12,7 +12,7 @@ use super::{Effect, Order, Page, Screen};
 
 /// What can be clicked on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Spot {
+pub(crate) enum Spot {
     /// A row of the page, counted from the first there is, not from the first that is shown.
     Row(usize),
     /// The title of a column that rows can be ordered by.
@@ -21,11 +21,11 @@ pub(in super::super) enum Spot {
 
 /// What lies where on a drawn screen.
 #[derive(Clone, Debug, Default)]
-pub(in super::super) struct Spots(Vec<(Rect, Spot)>);
+pub(crate) struct Spots(Vec<(Rect, Spot)>);
 
 impl Spots {
     /// Notes what was drawn there.
-    pub(in super::super) fn add(&mut self, area: Rect, spot: Spot) {
+    pub(crate) fn add(&mut self, area: Rect, spot: Spot) {
         self.0.push((area, spot));
     }
 
@@ -37,7 +37,7 @@ impl Spots {
 
 impl Screen {
     /// What the wheel or a click does on a screen that was drawn like that.
-    pub(in super::super) fn point(&mut self, event: MouseEvent, spots: &Spots) -> Effect {
+    pub(crate) fn point(&mut self, event: MouseEvent, spots: &Spots) -> Effect {
         let rows = match event.kind {
             MouseEventKind::ScrollUp => -1,
             MouseEventKind::ScrollDown => 1,

@@ -23,6 +23,11 @@ use strata_linux::process::ProcessError;
 #[error("{0}")]
 pub(crate) struct UsageError(pub(crate) String);
 
+/// Refuses the arguments.
+pub(crate) fn refuse<T>(why: impl Into<String>) -> anyhow::Result<T> {
+    Err(UsageError(why.into()).into())
+}
+
 /// Status of a usage error, as clap has it.
 pub(crate) const STATUS_USAGE: u8 = 2;
 /// Status of a verb that starts a program when Strata fails before or instead of the program.

@@ -1,55 +1,45 @@
 //! Ctrl-C as a wish to end with what there is so far.
 //!
-//! **Owns** the handlers of INT, TERM and HUP for verbs that watch. **Does not own** what is done
+//! **Owns** the handlers of INT, TERM and HUP for verbs that watch, and the thread that counts them. **Does not own** what is done
 //! about it. `run` has its own: it passes signals on.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::flag;
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 use strata_host::compare::Wanted;
 
-/// Whether somebody wants an end. The second wish ends the process at once.
+/// How long a sleep may keep Ctrl-C waiting.
+const NAP: Duration = Duration::from_millis(50);
+
+/// How often somebody wanted an end.
 #[derive(Debug)]
-pub(crate) struct Interrupt(Arc<AtomicBool>);
+pub(crate) struct Interrupt(Arc<AtomicUsize>);
 
 impl Interrupt {
-    /// Installs the handlers, for the rest of the process.
+    /// Installs the handlers, for the rest of the process. The second wish ends the process at once.
     ///
     /// # Errors
-    /// Where the system refuses a handler.
+    /// Where the system refuses a handler or a thread.
     pub(crate) fn install() -> anyhow::Result<Interrupt> {
-        let has_come = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
-            // This one first: it looks at the flag as it was before this signal.
-            flag::register_conditional_default(signal, Arc::clone(&has_come))
-                .and_then(|_| flag::register(signal, Arc::clone(&has_come)))
-                .context("installing signal handlers failed")?;
-        }
-        Ok(Interrupt(has_come))
+        Interrupt::bearing(1)
     }
 
-    /// Whether the wish has come.
-    pub(crate) fn has_come(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// Wishes to end a verb that has something under way: the second one ends that at once, the third the process.
-#[derive(Debug)]
-pub(crate) struct Interrupts(Arc<AtomicUsize>);
-
-impl Interrupts {
-    /// Installs the handlers and the thread that counts, for the rest of the process.
+    /// For a verb that has something under way, which the second wish ends at once; the third ends the process.
     ///
     /// # Errors
-    /// Where the system refuses either.
-    pub(crate) fn install() -> anyhow::Result<Interrupts> {
+    /// Where the system refuses a handler or a thread.
+    pub(crate) fn with_something_under_way() -> anyhow::Result<Interrupt> {
+        Interrupt::bearing(2)
+    }
+
+    /// So many wishes are counted; one more ends the process.
+    fn bearing(nr_wishes: usize) -> anyhow::Result<Interrupt> {
         let count = Arc::new(AtomicUsize::new(0));
         let mut signals =
             Signals::new([SIGINT, SIGTERM, SIGHUP]).context("installing signal handlers failed")?;
@@ -58,14 +48,19 @@ impl Interrupts {
             .name("strata-signals".to_owned())
             .spawn(move || {
                 for signal in signals.forever() {
-                    if counted.fetch_add(1, Ordering::Relaxed) >= 2 {
+                    if counted.fetch_add(1, Ordering::Relaxed) >= nr_wishes {
                         // It ends us; where it can't there is nothing more to try.
                         let _ = emulate_default_handler(signal);
                     }
                 }
             })
             .context("starting a thread for signals failed")?;
-        Ok(Interrupts(count))
+        Ok(Interrupt(count))
+    }
+
+    /// Whether a wish has come.
+    pub(crate) fn has_come(&self) -> bool {
+        self.wanted() != Wanted::All
     }
 
     /// What is wanted by now.
@@ -74,6 +69,17 @@ impl Interrupts {
             0 => Wanted::All,
             1 => Wanted::End,
             _ => Wanted::EndAtOnce,
+        }
+    }
+
+    /// Sleeps until then, or until a wish has come or `is_over` says so.
+    pub(crate) fn nap_until(&self, at: Instant, is_over: impl Fn() -> bool) {
+        loop {
+            let left = at.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.has_come() || is_over() {
+                return;
+            }
+            thread::sleep(left.min(NAP));
         }
     }
 }

@@ -19,10 +19,13 @@ use std::thread;
 use std::time::Duration;
 
 use serde::Serialize;
+use strata_linux::access::SourceInfo;
 use strata_linux::plain;
 
 use crate::args::Format;
 
+/// Warnings of a kind that are told one by one; processes that end in the middle are normal.
+const TOLD_MAX: u64 = 3;
 /// Characters of another program's command that a table has.
 const COMMAND_CHARS_MAX: usize = 40;
 
@@ -53,16 +56,24 @@ pub(crate) fn answer(
     })?)
 }
 
-/// The same with JSON for people to read, too.
+/// The same with JSON that people can read, too.
 pub(crate) fn pretty_answer(
     format: Format,
     found: &impl Serialize,
     text: impl FnOnce() -> String,
 ) -> anyhow::Result<()> {
-    Ok(data(match format {
-        Format::Text => text(),
-        Format::Json => serde_json::to_string_pretty(found)? + "\n",
-    })?)
+    let json = || serde_json::to_string_pretty(found);
+    match format {
+        Format::Text => Ok(data(text())?),
+        Format::Json => Ok(data(json()? + "\n")?),
+    }
+}
+
+/// Says what a source of accesses does not show.
+pub(crate) fn limits(source: &SourceInfo) {
+    for blind_spot in &source.blind_spots {
+        note(&format!("a limit of {}: {blind_spot}", source.name));
+    }
 }
 
 /// Columns of the terminal that stdout is; `None` if it is none.
@@ -74,12 +85,11 @@ pub(crate) fn columns() -> Option<usize> {
     Some(usize::from(columns)).filter(|columns| *columns > 0)
 }
 
-/// A line that ends where the terminal does.
-pub(crate) fn cut(line: &str, columns: Option<usize>) -> String {
-    match columns {
-        Some(columns) => line.chars().take(columns).collect(),
-        None => line.to_owned(),
-    }
+/// Lines that end where the terminal does.
+pub(crate) fn cut(lines: &str, columns: Option<usize>) -> String {
+    let columns = columns.unwrap_or(usize::MAX);
+    let cut = |line: &str| line.chars().take(columns).chain(['\n']).collect::<String>();
+    lines.lines().map(cut).collect()
 }
 
 /// Another program's command as the end of a line: its arguments may be long, and JSON has more of them.
@@ -101,6 +111,36 @@ pub(crate) fn note(text: &dyn Display) {
 /// Says that something is not as it should be, although the work goes on.
 pub(crate) fn warning(text: &dyn Display) {
     say(4, "warning: ", text);
+}
+
+/// Warnings of one kind: the first few are told each, the others as a number at the end.
+#[derive(Debug)]
+pub(crate) struct Few {
+    in_all: &'static str,
+    nr: u64,
+}
+
+impl Few {
+    /// None yet; `in_all` is said at the end, with their number in place of `{nr}`.
+    pub(crate) fn told(in_all: &'static str) -> Few {
+        Few { in_all, nr: 0 }
+    }
+
+    /// Tells of one.
+    pub(crate) fn warning(&mut self, text: &dyn Display) {
+        self.nr += 1;
+        if self.nr <= TOLD_MAX {
+            warning(text);
+        }
+    }
+}
+
+impl Drop for Few {
+    fn drop(&mut self) {
+        if self.nr > TOLD_MAX {
+            warning(&self.in_all.replace("{nr}", &self.nr.to_string()));
+        }
+    }
 }
 
 /// Says why the work ends.

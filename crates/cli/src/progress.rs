@@ -18,13 +18,10 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// Time between two lines where stderr is no terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What is counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Unit {
-    Requests,
-    Bytes,
-    Runs,
-}
+/// What is counted, and how a count of it is written.
+type Unit = (&'static str, fn(u64) -> String);
+/// A file that is read.
+const READ: Unit = ("read", |bytes| HumanBytes(bytes).to_string());
 
 /// A bar for one piece of work.
 #[derive(Debug)]
@@ -61,19 +58,18 @@ impl Teller {
 impl Bar {
     /// For requests that are replayed or made.
     pub(crate) fn requests(name: &str, nr_requests: u64) -> Bar {
-        let bar = styled(name, nr_requests, "{human_pos}/{human_len} requests");
-        let teller = bar
-            .is_hidden()
-            .then(|| lines(name, &bar, Unit::Requests, || None));
-        Bar { bar, teller }
+        Bar::counted(name, nr_requests, "requests")
     }
 
     /// For runs of a command.
     pub(crate) fn runs(name: &str, nr_runs: u64) -> Bar {
-        let bar = styled(name, nr_runs, "{pos}/{len} runs");
-        let teller = bar
-            .is_hidden()
-            .then(|| lines(name, &bar, Unit::Runs, || None));
+        Bar::counted(name, nr_runs, "runs")
+    }
+
+    fn counted(name: &str, nr: u64, what: &'static str) -> Bar {
+        let bar = styled(name, nr, &format!("{{human_pos}}/{{human_len}} {what}"));
+        let told = || lines(name, &bar, (what, |nr| HumanCount(nr).to_string()), || None);
+        let teller = bar.is_hidden().then(told);
         Bar { bar, teller }
     }
 
@@ -83,7 +79,7 @@ impl Bar {
         let bar = styled(name, total_bytes, "{bytes}/{total_bytes} read");
         let (shown, seen) = (bar.clone(), progress.clone());
         let teller = match bar.is_hidden() {
-            true => lines(name, &bar, Unit::Bytes, move || Some(seen.read_bytes())),
+            true => lines(name, &bar, READ, move || Some(seen.read_bytes())),
             false => Teller::start(LOOK_INTERVAL, move || shown.set_position(seen.read_bytes())),
         };
         Bar {
@@ -150,15 +146,7 @@ fn lines(
 
 /// How far it is, and how long it will take at this speed.
 fn line(name: &str, unit: Unit, done: u64, all: Option<u64>, elapsed: Duration) -> String {
-    let number = |number: u64| match unit {
-        Unit::Requests | Unit::Runs => HumanCount(number).to_string(),
-        Unit::Bytes => HumanBytes(number).to_string(),
-    };
-    let what = match unit {
-        Unit::Requests => "requests",
-        Unit::Bytes => "read",
-        Unit::Runs => "runs",
-    };
+    let (what, number) = unit;
     let elapsed_s = elapsed.as_secs();
     let Some(all) = all else {
         return format!("{name}: {} {what}, after {elapsed_s} s", number(done));
@@ -196,29 +184,31 @@ mod tests {
     #[test]
     fn a_line_says_how_far_it_is_and_how_long_it_will_take() {
         let line = |unit, done, all, s| line("t", unit, done, all, Duration::from_secs(s));
+        let count: fn(u64) -> String = |nr| HumanCount(nr).to_string();
+        let (requests, runs) = (("requests", count), ("runs", count));
         assert_eq!(
-            line(Unit::Requests, 25_000_000, Some(100_000_000), 10),
+            line(requests, 25_000_000, Some(100_000_000), 10),
             "t: 25 % (25,000,000 of 100,000,000 requests), after 10 s, about 30 s left"
         );
         assert_eq!(
-            line(Unit::Bytes, 3 << 20, Some(4 << 20), 30),
+            line(READ, 3 << 20, Some(4 << 20), 30),
             "t: 75 % (3.00 MiB of 4.00 MiB read), after 30 s, about 10 s left"
         );
         assert_eq!(
-            line(Unit::Bytes, 1 << 20, None, 20),
+            line(READ, 1 << 20, None, 20),
             "t: 1.00 MiB read, after 20 s"
         );
         assert_eq!(
-            line(Unit::Requests, 0, Some(7), 10),
+            line(requests, 0, Some(7), 10),
             "t: 0 % (0 of 7 requests), after 10 s"
         );
         assert_eq!(
-            line(Unit::Runs, 2, Some(10), 20),
+            line(runs, 2, Some(10), 20),
             "t: 20 % (2 of 10 runs), after 20 s, about 80 s left"
         );
         // More than there was to be, and numbers as large as they get.
-        assert!(line(Unit::Bytes, 5 << 20, Some(4 << 20), 10).starts_with("t: 100 %"));
-        assert!(line(Unit::Requests, u64::MAX, Some(u64::MAX), u64::MAX).starts_with("t: 100 %"));
+        assert!(line(READ, 5 << 20, Some(4 << 20), 10).starts_with("t: 100 %"));
+        assert!(line(requests, u64::MAX, Some(u64::MAX), u64::MAX).starts_with("t: 100 %"));
     }
 
     #[test]

@@ -11,9 +11,10 @@ mod live;
 
 use std::fmt::Display;
 
-use strata_host::run::{ActuatorChoice, Ending, EvictionReport, PolicyChoice, Report};
+use strata_host::run::{ActuatorChoice, Ending, EvictionReport, PolicyChoice, Report, UsageReport};
 use strata_linux::access::Grain;
 use strata_linux::units::Bytes;
+use strata_sim::report::grouped as count;
 
 pub(crate) use compare::comparison;
 pub(crate) use live::{budget, groups, order, status};
@@ -49,12 +50,7 @@ pub(crate) enum Detail {
 pub(crate) fn report(report: &Report, detail: Detail, told: &[String]) -> String {
     let mut lines = Lines(format!("strata: {}\n", headline(report)));
     budget_and_usage(&mut lines, report);
-    if let Some(bytes) = report.working_set_bytes {
-        lines.add(
-            "working set",
-            format_args!("{} used between the last two walks", Bytes(bytes)),
-        );
-    }
+    working_set(&mut lines, report.working_set_bytes);
     method(&mut lines, report, detail);
     if report.is_dry_run {
         evicted::would_evict(&mut lines, report);
@@ -146,15 +142,7 @@ fn budget_and_usage(lines: &mut Lines, report: &Report) {
         ),
     );
     if usage.observed_ms > 0 {
-        lines.add(
-            "above budget",
-            format_args!(
-                "{} of {} ({})",
-                seconds(usage.above_budget_ms),
-                seconds(usage.observed_ms),
-                percent(usage.above_budget_ms, usage.observed_ms)
-            ),
-        );
+        above_budget(lines, usage);
     }
     if let Some(limit) = report.limit.filter(|limit| limit.nr_raises > 0) {
         lines.add(
@@ -167,6 +155,36 @@ fn budget_and_usage(lines: &mut Lines, report: &Report) {
             ),
         );
     }
+}
+
+fn above_budget(lines: &mut Lines, usage: &UsageReport) {
+    let (above, observed) = (seconds(usage.above_budget_ms), seconds(usage.observed_ms));
+    let share = percent(usage.above_budget_ms, usage.observed_ms);
+    lines.add(
+        "above budget",
+        format_args!("{above} of {observed} ({share})"),
+    );
+}
+
+fn working_set(lines: &mut Lines, bytes: Option<u64>) {
+    if let Some(bytes) = bytes {
+        let used = format!("{} used between the last two walks", Bytes(bytes));
+        lines.add("working set", used);
+    }
+}
+
+/// What left memory, and who chose it.
+fn evicted(lines: &mut Lines, eviction: &EvictionReport) {
+    let (chosen, of_kernel) = (eviction.nr_applied_pages, eviction.nr_kernel_chosen_pages);
+    let all = pages(chosen.saturating_add(of_kernel));
+    let (chosen, of_kernel) = (pages(chosen), pages(of_kernel));
+    let tried = count(eviction.nr_tried_pages);
+    lines.add("evicted", format_args!("{all} in all"));
+    lines.add(
+        "",
+        format_args!("{chosen} chosen by Strata, of {tried} that it tried"),
+    );
+    lines.add("", format_args!("{of_kernel} chosen by the kernel"));
 }
 
 fn method(lines: &mut Lines, report: &Report, detail: Detail) {
@@ -197,25 +215,7 @@ fn evictions(lines: &mut Lines, report: &Report, detail: Detail) {
         lines.add("refaulted", known(back, eviction.nr_refaulted_pages));
         return;
     }
-    let all = eviction
-        .nr_applied_pages
-        .saturating_add(eviction.nr_kernel_chosen_pages);
-    lines.add("evicted", format_args!("{} in all", pages(all)));
-    lines.add(
-        "",
-        format_args!(
-            "{} chosen by Strata, of {} that it tried",
-            pages(eviction.nr_applied_pages),
-            count(eviction.nr_tried_pages)
-        ),
-    );
-    lines.add(
-        "",
-        format_args!(
-            "{} chosen by the kernel",
-            pages(eviction.nr_kernel_chosen_pages)
-        ),
-    );
+    evicted(lines, eviction);
     if eviction.reclaim_asked_bytes > 0 && detail == Detail::Verbose {
         lines.add(
             "",
@@ -228,7 +228,7 @@ fn evictions(lines: &mut Lines, report: &Report, detail: Detail) {
     }
     let kept = not_evicted(eviction);
     if !kept.is_empty() {
-        lines.add("not evicted", kept);
+        lines.add("not evicted", format_args!("pages: {kept}"));
     }
     beside(lines, eviction);
     if let Some(cache) = &report.page_cache {
@@ -290,15 +290,7 @@ fn not_evicted(eviction: &EvictionReport) -> String {
         (eviction.nr_gone_pages, "gone before"),
         (eviction.nr_not_tried_pages, "not tried"),
     ];
-    let told: Vec<String> = reasons
-        .iter()
-        .filter(|(nr_pages, _)| *nr_pages > 0)
-        .map(|(nr_pages, why)| format!("{} {why}", count(*nr_pages)))
-        .collect();
-    match told.is_empty() {
-        true => String::new(),
-        false => format!("pages: {}", told.join(", ")),
-    }
+    evicted::told(&reasons, count)
 }
 
 fn kernel(lines: &mut Lines, report: &Report, detail: Detail) {
@@ -427,19 +419,6 @@ fn pages(nr_pages: u64) -> String {
         Bytes(nr_pages.saturating_mul(PAGE_BYTES)),
         count(nr_pages)
     )
-}
-
-/// A count with its thousands apart.
-fn count(count: u64) -> String {
-    let digits = count.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 #[cfg(test)]

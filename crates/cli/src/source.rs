@@ -15,11 +15,8 @@ use strata_trace::{
 use crate::args::{one_of, size_arg};
 use crate::failure::UsageError;
 use crate::memory_bound::MemoryBound;
-use crate::print;
+use crate::print::Few;
 use crate::progress::Bar;
-
-/// Broken places told one by one; the others are only counted.
-const TOLD_MAX: u64 = 3;
 
 /// How traces are read.
 #[derive(Clone, Debug, Args)]
@@ -134,7 +131,9 @@ impl SourceArgs {
             compression => format!("{}, compressed: {compression}", opened.format),
         };
         let reader: Box<dyn AccessReader> = if self.skip_broken {
-            Box::new(Tolerant::new(opened.reader, Told::default().teller()))
+            let mut told = Few::told("passed over {nr} broken places in all");
+            let tell = move |error: &TraceError| told.warning(&format!("passed over: {error}"));
+            Box::new(Tolerant::new(opened.reader, tell))
         } else {
             opened.reader
         };
@@ -162,34 +161,6 @@ impl SourceArgs {
             },
             id_bytes: self.id_bytes,
             columns: self.trace_columns.clone(),
-        }
-    }
-}
-
-/// Says what was passed over: the first few each, the rest as a number at the end.
-#[derive(Debug, Default)]
-struct Told {
-    nr_broken: u64,
-}
-
-impl Told {
-    fn teller(mut self) -> impl FnMut(&TraceError) + Send {
-        move |error| {
-            // The whole of it moves in here, so that the number is told when the reader goes.
-            let told = &mut self;
-            told.nr_broken += 1;
-            if told.nr_broken <= TOLD_MAX {
-                print::warning(&format!("passed over: {error}"));
-            }
-        }
-    }
-}
-
-impl Drop for Told {
-    fn drop(&mut self) {
-        if self.nr_broken > TOLD_MAX {
-            let nr_broken = self.nr_broken;
-            print::warning(&format!("passed over {nr_broken} broken places in all"));
         }
     }
 }

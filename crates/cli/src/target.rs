@@ -2,6 +2,7 @@
 //!
 //! **Owns** their form. **Does not own** finding it (`strata_host::observe`).
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -26,6 +27,31 @@ pub(crate) struct Target {
     /// /proc/PID/cgroup has it
     #[arg(short, long, value_name = "PATH")]
     pub(crate) cgroup: Option<PathBuf>,
+}
+
+/// Whom it is about, where that may be a command to start.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct CommandOrTarget {
+    /// A process that runs already, with its children; it stays in its cgroup, for example 4242
+    #[arg(short, long, value_name = "PID", value_parser = parse_pid, allow_hyphen_values = true)]
+    pub(crate) pid: Option<i32>,
+
+    /// Everything in this memory cgroup and below, for example /sys/fs/cgroup/app.slice
+    #[arg(long, value_name = "PATH")]
+    pub(crate) cgroup: Option<PathBuf>,
+
+    /// The command to run and its arguments, after --
+    #[arg(value_name = "COMMAND", trailing_var_arg = true)]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// The program of a command, and its arguments.
+pub(crate) fn program(mut command: Vec<OsString>) -> Result<(OsString, Vec<OsString>), UsageError> {
+    let empty = || UsageError("the command after -- is empty; name a program".to_owned());
+    let first = command.first().filter(|program| !program.is_empty());
+    let program = first.cloned().ok_or_else(empty)?;
+    Ok((program, command.split_off(1)))
 }
 
 impl Target {

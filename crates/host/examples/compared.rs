@@ -127,11 +127,7 @@ impl Row {
     /// The medians of both arms, as text; `None` if neither is known.
     fn medians(&self, figure: Figure) -> Option<String> {
         let (kernel, strata) = self.arms()?;
-        let spread = |arm: &ArmSummary| {
-            let mut figures = arm.figures.iter();
-            let known = figures.find(|(metric, _)| *metric == figure.source().0);
-            known.map(|(_, spread)| *spread)
-        };
+        let spread = |arm: &ArmSummary| arm.figures.get(&figure.source().0).copied();
         let median = |arm| spread(arm).map(|of: Spread| figure.shown(of.median));
         let (kernel, strata) = (median(kernel), median(strata));
         let or_dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());

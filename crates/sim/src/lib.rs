@@ -47,6 +47,7 @@ mod runs;
 mod simulate;
 mod spec;
 mod steered;
+pub mod table;
 mod workload;
 
 pub use baseline::{Baseline, UnknownBaseline};

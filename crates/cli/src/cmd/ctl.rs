@@ -11,6 +11,7 @@ use serde_json::Value;
 use strata_host::park;
 use strata_host::remote::{Form, Request, Running};
 use strata_linux::units::Bytes;
+use strata_sim::table::aligned;
 
 use crate::args::{Format, id_arg, one_of, refuse_option, size_arg};
 use crate::failure::UsageError;
@@ -178,22 +179,23 @@ fn parked(format: Format) -> anyhow::Result<ExitCode> {
         }
         Format::Text if notes.is_empty() && troubles.is_empty() => "nothing is parked\n".to_owned(),
         Format::Text => {
-            let row = |id: &str, was: &str, is: &str, halted: &str, name: &str| {
-                format!("{id:<24} {was:>10} {is:>10}  {halted:<8} {name}\n")
-            };
-            let mut text = row("ID", "WAS", "IS", "STOPPED", "WHAT");
-            for note in &notes {
-                let after = note.resident_after_bytes;
-                let is = after.map_or_else(|| "?".to_owned(), |bytes| Bytes(bytes).to_string());
-                let was = Bytes(note.held_before_bytes()).to_string();
+            let head = "<ID                     |      WAS|       IS|<STOPPED|<WHAT";
+            let rows = notes.iter().map(|note| {
+                let is = note.resident_after_bytes;
                 let halted = if note.halted.is_standing() {
                     "yes"
                 } else {
                     "no"
                 };
-                text += &row(&note.id, &was, &is, halted, &note.name);
-            }
-            text
+                [
+                    note.id.clone(),
+                    Bytes(note.held_before_bytes()).to_string(),
+                    is.map_or_else(|| "?".to_owned(), |bytes| Bytes(bytes).to_string()),
+                    halted.to_owned(),
+                    note.name.clone(),
+                ]
+            });
+            aligned(head, rows)
         }
     };
     print::data(text)?;

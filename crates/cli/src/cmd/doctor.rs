@@ -5,6 +5,7 @@
 use std::process::ExitCode;
 
 use strata_host::doctor::{Check, Status, can_run, examine};
+use strata_sim::table::aligned;
 
 use crate::args::{Format, table_or_json};
 use crate::print;
@@ -44,25 +45,20 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn table(checks: &[Check]) -> String {
-    let widest = checks
-        .iter()
-        .map(|check| check.name.len())
-        .max()
-        .unwrap_or(0);
-    let mut text = String::new();
-    for check in checks {
+    let rows = checks.iter().flat_map(|check| {
         let mark = match check.status {
-            Status::Ok => "ok     ",
+            Status::Ok => "ok",
             Status::Limited => "limited",
             Status::Missing => "MISSING",
         };
-        text += &format!("{mark}  {:widest$}  {}\n", check.name, check.found);
-        if let Some(remedy) = &check.remedy {
-            let indent = " ".repeat("ok       ".len() + widest + 2);
-            text += &format!("{indent}needed for: {}\n", check.needed_for);
-            text += &format!("{indent}to mend: {remedy}\n");
-        }
-    }
+        let row = |mark: &str, name: &str, text: String| [mark.to_owned(), name.to_owned(), text];
+        let more = check.remedy.iter().flat_map(move |remedy| {
+            let needed = format!("needed for: {}", check.needed_for);
+            [needed, format!("to mend: {remedy}")].map(|text| row("", "", text))
+        });
+        std::iter::once(row(mark, check.name, check.found.clone())).chain(more)
+    });
+    let mut text = aligned("<|<|<", rows);
     let is_limited = checks.iter().any(|check| check.status == Status::Limited);
     text += match (can_run(checks), is_limited) {
         (false, _) => "\nstrata run can't work here: mend what is MISSING.\n",

@@ -12,12 +12,13 @@ mod table;
 mod values;
 
 use std::ffi::OsString;
-use std::io::{IsTerminal, stdout};
+use std::io::{self, IsTerminal, stdout};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -42,9 +43,9 @@ use crate::args::{
 };
 use crate::cmd::report_file;
 use crate::cmd::wake;
-use crate::failure::UsageError;
+use crate::failure::{UsageError, refuse};
 use crate::print;
-use aside::{Read, Rereading, Stdout};
+use aside::{Read, Rereading, Talker};
 use command::Command;
 use rules_file::RulesFile;
 use service::Service;
@@ -57,6 +58,10 @@ const CPU_SHARE: f64 = 0.02;
 const TICK: Duration = Duration::from_secs(1);
 /// Troubles that are told one by one; processes that end in the middle are normal.
 const TOLD_MAX: usize = 3;
+/// Texts that wait for whoever reads stdout; what comes beyond is lost.
+const TEXTS_MAX: usize = 64;
+/// The end waits no longer for whoever reads stdout.
+const STDOUT_WAIT_MAX: Duration = Duration::from_secs(1);
 /// What a terminal does before a table replaces the one before: cursor to the top, clear.
 const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
 
@@ -321,8 +326,9 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
         .is_some_and(|swap| *swap != SwapSpec::Existing)
         && !is_acting
     {
-        let why = "--swap needs --promise or --config, and no --dry-run: nothing else takes memory";
-        return Err(UsageError(why.to_owned()).into());
+        return refuse(
+            "--swap needs --promise or --config, and no --dry-run: nothing else takes memory",
+        );
     }
     let swap = args.swap.clone().or(asked.swap).unwrap_or_default();
     let history = args.history.clone().or(asked.history);
@@ -351,7 +357,7 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
     };
     if let Err(error) = managed.measure() {
         give_up(house);
-        return Err(UsageError(error.to_string()).into());
+        return refuse(error.to_string());
     }
     let prepared = match args.has_command() {
         false => Ok((None, Who::Served(Managed::subject()))),
@@ -374,7 +380,9 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
     let mut history = history::Keeping::start(history.as_deref(), is_acting);
     // From here on nobody waits for whoever reads what is said.
     print::hand_over();
-    let out = Stdout::start().context("starting the thread that writes to stdout failed")?;
+    let write = |texts: Receiver<String>| texts.iter().try_for_each(print::data);
+    let out = Talker::start("strata-stdout", TEXTS_MAX, write)
+        .context("starting the thread that writes to stdout failed")?;
     let mut rereading = args.config.as_deref().map(Rereading::of);
     let mut can_tell = true;
     let attended = attend(
@@ -450,7 +458,7 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
     command.into_iter().for_each(Command::end);
     history.end(&status);
     let attended = attended?;
-    out.end()?;
+    out.end(STDOUT_WAIT_MAX).transpose()?;
     match args.format {
         Format::Text if args.has_command() => print::block(&table(&status, None)),
         Format::Text if !stdout().is_terminal() => {
@@ -524,10 +532,7 @@ fn asked(args: &GuardArgs) -> anyhow::Result<RulesFile> {
     rules.tiers = args.tiers.then(TierRules::default);
     Ok(RulesFile {
         rules,
-        cpu_share: None,
-        swap: None,
-        history: None,
-        is_dry_run: false,
+        ..RulesFile::default()
     })
 }
 
@@ -550,7 +555,7 @@ fn hold_from_now_on(read: Read, managed: &mut Managed) {
 }
 
 /// Returns whether stdout can be written still.
-fn tell(out: &Stdout, status: &Status, args: &GuardArgs) -> bool {
+fn tell(out: &Talker<String, io::Result<()>>, status: &Status, args: &GuardArgs) -> bool {
     match args.format {
         Format::Json => match serde_json::to_string(status) {
             Ok(line) => out.say(format!("{line}\n")),

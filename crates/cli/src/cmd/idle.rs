@@ -14,18 +14,17 @@ use strata_host::observe::{Attention, Subject, Turn, Who, attend};
 use strata_linux::access::AccessChoice;
 use strata_linux::plain;
 use strata_linux::units::Bytes;
+use strata_sim::table::aligned;
 
 use crate::args::{Format, access_arg, at_least, swap_option};
 use crate::duration::span;
-use crate::print;
+use crate::print::{self, Few};
 use crate::progress::Bar;
 
 /// Shortest age: below it a ranking would say more of the walks than of the groups.
 const AGE_MIN: &str = "500ms";
 /// Walks within the age, so that none is off by more than a tenth of it.
 const NR_WALKS: u32 = 10;
-/// Things that went wrong and are told one by one; processes that end in the middle are normal.
-const TOLD_MAX: usize = 3;
 /// Rows with less than this to give are told as one line.
 const ROW_BYTES_MIN: u64 = 1 << 20;
 /// What a terminal does before a table replaces the one before: cursor to the top, clear.
@@ -121,12 +120,9 @@ fn once(args: &IdleArgs) -> anyhow::Result<ExitCode> {
         },
     )?;
     bar.finish();
-    for trouble in troubles.iter().take(TOLD_MAX) {
-        print::warning(trouble);
-    }
-    if troubles.len() > TOLD_MAX {
-        print::warning(&format!("{} troubles in all", troubles.len()));
-    }
+    let mut few = Few::told("{nr} troubles in all");
+    troubles.iter().for_each(|trouble| few.warning(trouble));
+    drop(few);
     let ranking = groups.ranking(args.age());
     if ranking.watched_ms < ranking.age_ms {
         print::warning(&too_young(&ranking));
@@ -179,78 +175,70 @@ fn too_young(ranking: &Ranking) -> String {
     format!("watched for {watched} so far: nothing can be known to be older")
 }
 
-/// A line of the table.
-struct Row<'a> {
-    idle_bytes: u64,
-    resident_bytes: u64,
-    nr_processes: u64,
-    user: &'a str,
-    who: String,
-}
+/// The idle memory of a line of the table, and its cells.
+type Row = (u64, [String; 6]);
 
 /// Groups, and the programs of those that hold several; most idle first.
-fn rows(ranking: &Ranking) -> Vec<Row<'_>> {
+fn rows(ranking: &Ranking) -> Vec<Row> {
+    let row = |idle_bytes: u64, resident_bytes: u64, nr_processes: u64, user: &str, who| {
+        let percent = idle_bytes * 100 / resident_bytes.max(1);
+        let cells = [
+            Bytes(idle_bytes).to_string(),
+            format!("{percent} %"),
+            Bytes(resident_bytes).to_string(),
+            nr_processes.to_string(),
+            user.to_owned(),
+            who,
+        ];
+        (idle_bytes, cells)
+    };
     let mut rows = Vec::new();
-    for group in &ranking.groups {
-        let only = match group.programs.as_slice() {
+    for of in &ranking.groups {
+        let only = match of.programs.as_slice() {
             [only] => Some(only),
             _ => None,
         };
-        let name = group.called();
-        rows.push(Row {
-            idle_bytes: group.idle_bytes,
-            resident_bytes: group.resident_bytes,
-            nr_processes: group.nr_processes,
-            user: only.map_or("-", |program| &program.user),
-            who: only.map_or_else(
-                || name.clone(),
-                |program| format!("{name}  {}", print::command(&program.command)),
-            ),
-        });
-        let several = group.programs.iter().filter(|_| only.is_none());
-        rows.extend(several.map(|program| Row {
-            idle_bytes: program.idle_bytes,
-            resident_bytes: program.resident_bytes,
-            nr_processes: program.nr_processes,
-            user: &program.user,
-            who: format!("pid {}  {}", program.pid, print::command(&program.command)),
+        let (name, user) = (of.called(), only.map_or("-", |program| &program.user));
+        let who = match only {
+            Some(program) => format!("{name}  {}", print::command(&program.command)),
+            None => name,
+        };
+        rows.push(row(
+            of.idle_bytes,
+            of.resident_bytes,
+            of.nr_processes,
+            user,
+            who,
+        ));
+        rows.extend(of.programs.iter().filter(|_| only.is_none()).map(|of| {
+            let who = format!("pid {}  {}", of.pid, print::command(&of.command));
+            row(
+                of.idle_bytes,
+                of.resident_bytes,
+                of.nr_processes,
+                &of.user,
+                who,
+            )
         }));
     }
     // Equal ones keep their order: a group, then what is in it.
-    rows.sort_by_key(|row| std::cmp::Reverse(row.idle_bytes));
+    rows.sort_by_key(|(idle_bytes, _)| std::cmp::Reverse(*idle_bytes));
     rows
 }
 
 /// For people; lines are cut at so many columns.
 fn table(ranking: &Ranking, columns: Option<usize>) -> String {
+    let rows = rows(ranking);
+    let nr_told = rows.partition_point(|(idle_bytes, _)| *idle_bytes >= ROW_BYTES_MIN);
+    let head = "  could give|of it|   resident|processes|<user      |<group or program";
+    let cells = rows[..nr_told].iter().map(|(_, cells)| cells);
     let mut text = format!(
-        "not accessed for {}: {} of {} that processes hold; by group, and by program where a group holds \
-         several\n\n{:>11}  {:>5}  {:>11}  {:>9}  {:<10}  group or program\n",
+        "not accessed for {}: {} of {} that processes hold; by group, and by program where a group holds several\n\n{}",
         span(ranking.age_ms),
         Bytes(ranking.idle_bytes),
         Bytes(ranking.resident_bytes),
-        "could give",
-        "of it",
-        "resident",
-        "processes",
-        "user"
+        print::cut(&aligned(head, cells), columns),
     );
-    let rows = rows(ranking);
-    let nr_told = rows.partition_point(|row| row.idle_bytes >= ROW_BYTES_MIN);
-    for row in &rows[..nr_told] {
-        let percent = row.idle_bytes * 100 / row.resident_bytes.max(1);
-        let line = format!(
-            "{:>11}  {:>5}  {:>11}  {:>9}  {:<10}  {}",
-            Bytes(row.idle_bytes).to_string(),
-            format!("{percent} %"),
-            Bytes(row.resident_bytes).to_string(),
-            row.nr_processes,
-            row.user,
-            row.who,
-        );
-        text.push_str(&print::cut(&line, columns));
-        text.push('\n');
-    }
     if nr_told < rows.len() {
         let rest = &rows[nr_told..];
         let (nr, limit) = (rest.len(), Bytes(ROW_BYTES_MIN));
@@ -303,29 +291,27 @@ fn by_node(ranking: &Ranking, columns: Option<usize>) -> String {
             Bytes(node.free_bytes)
         ));
     }
-    text.push_str(&format!("\n{:>11}", "used"));
-    for node in &ranking.nodes {
-        text.push_str(&format!("  {:>11}", format!("on node {}", node.node)));
-    }
-    text.push_str(&format!("  {:>9}  group\n", "fits node"));
+    let on_nodes = ranking.nodes.iter();
+    let on_nodes = on_nodes.map(|of| format!("|{:>11}", format!("on node {}", of.node)));
+    let head = format!(
+        "       used{}|fits node|<group",
+        on_nodes.collect::<String>()
+    );
     let told = ranking
         .groups
         .iter()
         .filter(|group| group.resident_bytes >= ROW_BYTES_MIN);
-    for group in told {
-        let mut line = format!("{:>11}", Bytes(group.used_bytes()).to_string());
-        for node in &ranking.nodes {
-            let bytes = group.nodes.get(&node.node).copied().unwrap_or(0);
-            line.push_str(&format!("  {:>11}", Bytes(bytes).to_string()));
-        }
-        let fits = group
-            .fits_node
-            .map_or_else(|| "none".to_owned(), |node| node.to_string());
-        line.push_str(&format!("  {fits:>9}  {}", plain::line(&group.group)));
-        text.push_str(&print::cut(&line, columns));
-        text.push('\n');
-    }
-    text
+    let rows = told.map(|group| {
+        let bytes = |bytes: u64| Bytes(bytes).to_string();
+        let fits = group.fits_node;
+        let mut row = vec![bytes(group.used_bytes())];
+        let on_nodes = ranking.nodes.iter().map(|of| group.nodes.get(&of.node));
+        row.extend(on_nodes.map(|held| bytes(held.copied().unwrap_or(0))));
+        row.push(fits.map_or_else(|| "none".to_owned(), |node| node.to_string()));
+        row.push(plain::line(&group.group).into_owned());
+        row
+    });
+    text + "\n" + &print::cut(&aligned(&head, rows), columns)
 }
 
 fn of_groups(ranking: &Ranking, bytes: impl Fn(&RankedGroup) -> u64) -> u64 {
@@ -381,7 +367,7 @@ mod tests {
             ..Ranking::default()
         };
         let rows = rows(&ranking);
-        let who: Vec<&str> = rows.iter().map(|row| row.who.as_str()).collect();
+        let who: Vec<&str> = rows.iter().map(|(_, cells)| cells[5].as_str()).collect();
         assert_eq!(
             who,
             [

@@ -12,11 +12,11 @@ use clap::{ArgGroup, Args};
 use serde_json::json;
 use strata_host::remote::{Connection, Form, Request, Running};
 use strata_host::run::{NodeGenerations, RunError, Watcher};
-use strata_linux::access::{AccessChoice, AccessError, SourceInfo};
+use strata_linux::access::{AccessChoice, AccessError};
 use strata_lru::GroupView;
 
 use crate::args::{Format, INTERVAL_MIN, access_arg, at_least, id_arg, parse_pid};
-use crate::failure::UsageError;
+use crate::failure::{UsageError, refuse};
 use crate::print;
 
 /// Between two walks unless asked otherwise.
@@ -115,13 +115,12 @@ impl LruGenArgs {
     fn source(&self) -> anyhow::Result<Source> {
         let has_whom = self.pid.is_some() || self.cgroup.is_some();
         if !has_whom && self.access.is_some() {
-            let why =
-                "--access says how a process (--pid) or a group (--cgroup) is looked at; name one";
-            return Err(UsageError(why.to_owned()).into());
+            return refuse(
+                "--access says how a process (--pid) or a group (--cgroup) is looked at; name one",
+            );
         }
         if self.full && self.format == Format::Json {
-            let why = "--full is a text of the kernel's; leave it or --format json out";
-            return Err(UsageError(why.to_owned()).into());
+            return refuse("--full is a text of the kernel's; leave it or --format json out");
         }
         let choice = self.access.unwrap_or(AccessChoice::Auto);
         let watcher = match (self.pid, &self.cgroup) {
@@ -176,18 +175,12 @@ impl Source {
     }
 }
 
-fn tell_limits(source: &SourceInfo) {
-    for blind_spot in &source.blind_spots {
-        print::note(&format!("a limit of {}: {blind_spot}", source.name));
-    }
-}
-
 /// Prints until those watched have ended, or once.
 pub(crate) fn run(args: &LruGenArgs) -> anyhow::Result<ExitCode> {
     let mut source = args.source()?;
     let mut is_endless = !args.once && args.interval.is_some();
     if let Source::Walks(watcher) = &mut source {
-        tell_limits(&watcher.info());
+        print::limits(&watcher.info());
         is_endless = !args.once;
         // Without a first walk that clears the bits, the second would find pages used at any time.
         watcher.walk()?;

@@ -11,12 +11,13 @@ use clap::Args;
 use strata_host::run::AUTO_PAGEOUT_PAGES_PER_S;
 use strata_linux::swap::device_bytes_for;
 use strata_sim::plan::{BadHolding, Holding, Plan, Point, Question, plan, plan_bytes};
+use strata_sim::table::aligned;
 use strata_sim::{CostModel, MemorySize, PolicySpec, Ratio, Workload};
 
 use crate::args::{Format, memory_size_arg, refuse_option, swap_option, table_or_json};
 use crate::cmd::html;
 use crate::cmd::report_file::ReportFile;
-use crate::failure::UsageError;
+use crate::failure::refuse;
 use crate::print;
 use crate::progress::Bar;
 use crate::source::SourceArgs;
@@ -154,14 +155,14 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
             "{name} is a trace but no recording: it does not tell how long its accesses took; \
              make one with strata record, or replay it with strata sim"
         );
-        return Err(UsageError(reason).into());
+        return refuse(reason);
     };
     let promise = args.promised.promise();
     // What lay idle all the time has no slowdown, and is all that a promise is about.
     if info.nr_walks == 0 || info.cpu_us == 0 && promise.is_none() {
         let reason =
             format!("{name} holds no interval in which the processes ran: record for longer");
-        return Err(UsageError(reason).into());
+        return refuse(reason);
     }
     if let Some(promise) = promise {
         args.source.bound()?.check_replay(&workload)?;
@@ -218,10 +219,8 @@ fn table(plan: &Plan, paste: &Paste) -> String {
             share => share,
         }
     );
-    text.push_str("     budget  of it         held  refaults/s  slowdown  best to worst case\n");
-    for point in plan.rows() {
-        text.push_str(&row(point));
-    }
+    let head = "     budget|of it|       held|refaults/s|slowdown|<best to worst case";
+    text.push_str(&aligned(head, plan.rows().into_iter().map(row)));
     text.push_str(&verdict(plan, paste));
     text
 }
@@ -325,23 +324,20 @@ fn verdict(plan: &Plan, paste: &Paste) -> String {
     text
 }
 
-fn row(point: &Point) -> String {
+fn row(point: &Point) -> [String; 6] {
     let per_second = point.refaults_per_second.millionths() / 1_000_000;
-    let [expected, lowest, highest] = [
-        point.slowdown.expected,
-        point.slowdown.lowest,
-        point.slowdown.highest,
-    ]
-    .map(Ratio::percent);
-    format!(
-        "{:>11}  {:>5}  {:>11}  {per_second:>10}  {expected:>8}  {lowest} to {highest}\n",
+    let of_it = (point.of_footprint.millionths() + PER_PERCENT / 2) / PER_PERCENT;
+    let slowdown = &point.slowdown;
+    let [expected, lowest, highest] =
+        [slowdown.expected, slowdown.lowest, slowdown.highest].map(Ratio::percent);
+    [
         mib(point.memory_bytes),
-        format!(
-            "{} %",
-            (point.of_footprint.millionths() + PER_PERCENT / 2) / PER_PERCENT
-        ),
+        format!("{of_it} %"),
         mib(point.held_bytes.expected),
-    )
+        per_second.to_string(),
+        expected,
+        format!("{lowest} to {highest}"),
+    ]
 }
 
 /// Reads `strata` or a percentage of the budget.
@@ -502,11 +498,13 @@ mod tests {
         }
         // 57 and 58 of 100.
         let plan = plan_with(Span::all(None), None);
-        let rows: String = plan.points.iter().map(row).collect();
-        assert!(rows.contains(" 57 %") && rows.contains(" 58 %"), "{rows}");
+        let rows = plan.points.iter().map(|point| row(point)[1].clone());
+        let rows: Vec<String> = rows.collect();
+        let has = |text: &str| rows.iter().any(|row| row == text);
+        assert!(has("57 %") && has("58 %"), "{rows:?}");
         let mut slightly_more = plan.points[0].clone();
         slightly_more.of_footprint = Ratio::of(570_100, 1_000_000);
-        assert!(row(&slightly_more).contains(" 57 %"));
+        assert_eq!(row(&slightly_more)[1], "57 %");
     }
 
     #[test]

@@ -6,14 +6,14 @@
 //! **Invariants** C1: the file's place is tried before anything is started. C2: the exit status is
 //! the command's, whatever becomes of the recording.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use clap::{ArgGroup, Args};
+use clap::Args;
 use strata_host::observe::{Attention, CacheGroup, Observer, Recorder, Subject, Turn, Who, attend};
 use strata_host::whole_file;
 use strata_linux::access::AccessChoice;
@@ -22,18 +22,15 @@ use strata_linux::units::parse_size;
 use strata_trace::TraceError;
 use strata_trace::recording::About;
 
-use crate::args::{
-    INTERVAL_MIN, access_arg, at_least, parse_duration_ms, parse_pid, refuse_option,
-};
-use crate::failure::UsageError;
-use crate::print;
+use crate::args::{INTERVAL_MIN, access_arg, at_least, parse_duration_ms, refuse_option};
+use crate::failure::{UsageError, refuse};
+use crate::print::{self, Few};
+use crate::target::{CommandOrTarget, program};
 
 /// Smallest `--max-size`: two files of it must each hold what is in memory and some walks more.
 const MAX_SIZE_MIN: u64 = 1 << 20;
 /// What a crash loses at most.
 const FLUSH_INTERVAL: Duration = Duration::from_secs(2);
-/// Things that went wrong and are told one by one; others are only counted.
-const TOLD_MAX: u64 = 3;
 
 /// Records which pages a running process accesses, to replay the run later
 ///
@@ -53,9 +50,7 @@ const TOLD_MAX: u64 = 3;
 /// The file can be read at any time, also while it grows. After a crash at most its last two seconds are
 /// missing. docs/reference/recording-format.md describes it byte by byte.
 #[derive(Debug, Args)]
-#[command(
-    group = ArgGroup::new("target").required(true).multiple(false).args(["command", "pid", "cgroup"]),
-    after_long_help = "\
+#[command(after_long_help = "\
 EXAMPLES
   A minute of process 4242 and its children:
       strata record --pid 4242 --for 1m -o run.strata
@@ -73,8 +68,7 @@ EXAMPLES
 EXIT STATUS
   The command's own; 128+N if signal N ended it; 0 after a target that ran already.
   2 if the arguments or the target can't be used, 125 if Strata itself failed, 126 if the command
-  can't be executed, 127 if it was not found."
-)]
+  can't be executed, 127 if it was not found.")]
 pub(crate) struct RecordArgs {
     /// The file to write, for example run.strata
     #[arg(short, long, value_name = "FILE")]
@@ -121,17 +115,8 @@ pub(crate) struct RecordArgs {
     #[arg(short, long, conflicts_with = "quiet")]
     verbose: bool,
 
-    /// Record this running process and its children, for example 4242
-    #[arg(short, long, value_name = "PID", value_parser = parse_pid, allow_hyphen_values = true)]
-    pid: Option<i32>,
-
-    /// Record every process in this cgroup and below, for example /sys/fs/cgroup/app.slice
-    #[arg(long, value_name = "PATH")]
-    cgroup: Option<PathBuf>,
-
-    /// The command to run and its arguments, after --
-    #[arg(value_name = "COMMAND", trailing_var_arg = true)]
-    command: Vec<OsString>,
+    #[command(flatten)]
+    target: CommandOrTarget,
 }
 
 /// The recording and its files.
@@ -144,18 +129,18 @@ struct Recording {
     flushed: Instant,
     begun: Instant,
     nr_files: u64,
-    nr_troubles: u64,
+    troubles: Few,
     is_quiet: bool,
 }
 
 /// Records until the target ends, the time is up, or Ctrl-C.
 pub(crate) fn run(args: RecordArgs) -> anyhow::Result<ExitCode> {
-    let (who, target) = who(&args)?;
+    let (who, target) = who(&args.target)?;
     let file = create(&args.output, args.force)?;
     if args.max_size.is_some() && !args.output.is_file() {
         let shown = args.output.display();
         let reason = format!("--max-size needs a regular file to rename, and {shown} is none");
-        return Err(UsageError(reason).into());
+        return refuse(reason);
     }
     let about = About {
         interval_us: args.every * 1000,
@@ -241,8 +226,8 @@ impl Recording {
         observer: &Observer,
     ) -> Result<Recording, Option<TraceError>> {
         let source = observer.info();
-        for blind_spot in source.blind_spots.iter().filter(|_| args.verbose) {
-            print::note(&format!("a limit of {}: {blind_spot}", source.name));
+        if args.verbose {
+            print::limits(&source);
         }
         let about = About {
             source: source.name.to_owned(),
@@ -256,7 +241,7 @@ impl Recording {
             flushed: Instant::now(),
             begun: Instant::now(),
             nr_files: 1,
-            nr_troubles: 0,
+            troubles: Few::told("{nr} troubles in all"),
             is_quiet: args.quiet,
         })
     }
@@ -286,10 +271,7 @@ impl Recording {
     fn walk(&mut self, observer: &mut Observer) -> Result<(), TraceError> {
         let walked = self.recorder.walk(observer)?;
         for trouble in &walked.troubles {
-            self.nr_troubles += 1;
-            if self.nr_troubles <= TOLD_MAX {
-                print::warning(trouble);
-            }
+            self.troubles.warning(trouble);
         }
         if let Some(why) = self.recorder.take_cache_trouble() {
             self.note_without_cache(&why);
@@ -328,9 +310,7 @@ impl Recording {
         let elapsed = self.begun.elapsed();
         let (nr_walks, nr_accesses) = (self.recorder.nr_walks(), self.recorder.nr_accesses());
         self.recorder.finish()?;
-        if self.nr_troubles > TOLD_MAX {
-            print::warning(&format!("{} troubles in all", self.nr_troubles));
-        }
+        drop(self.troubles);
         if nr_left_out > 0 {
             print::warning(&format!(
                 "{nr_left_out} walks were left out: one every {} ms would take too long, or hold the target up for \
@@ -363,29 +343,20 @@ impl Recording {
 }
 
 /// Whom to watch, and what to call it.
-fn who(args: &RecordArgs) -> Result<(Who, String), UsageError> {
-    if let Some(pid) = args.pid {
-        let subject = Subject::Tree(pid);
-        return Ok((Who::Running(subject), format!("process {pid}")));
+fn who(target: &CommandOrTarget) -> Result<(Who, String), UsageError> {
+    match (target.pid, &target.cgroup) {
+        (Some(pid), _) => Ok((Who::Running(Subject::Tree(pid)), format!("process {pid}"))),
+        (None, Some(path)) => {
+            let name = format!("cgroup {}", path.display());
+            Ok((Who::Running(Subject::Cgroup(path.clone())), name))
+        }
+        (None, None) => {
+            let words = target.command.iter().map(|word| word.to_string_lossy());
+            let name = words.collect::<Vec<_>>().join(" ");
+            let (program, args) = program(target.command.clone())?;
+            Ok((Who::Command { program, args }, name))
+        }
     }
-    if let Some(path) = &args.cgroup {
-        let subject = Subject::Cgroup(path.clone());
-        return Ok((Who::Running(subject), format!("cgroup {}", path.display())));
-    }
-    let Some((program, rest)) = args
-        .command
-        .split_first()
-        .filter(|(first, _)| !first.is_empty())
-    else {
-        let reason = "the command after -- is empty; name a program".to_owned();
-        return Err(UsageError(reason));
-    };
-    let words = args.command.iter().map(|word| word.to_string_lossy());
-    let who = Who::Command {
-        program: program.clone(),
-        args: rest.to_vec(),
-    };
-    Ok((who, words.collect::<Vec<_>>().join(" ")))
 }
 
 fn create(path: &Path, force: bool) -> Result<File, UsageError> {

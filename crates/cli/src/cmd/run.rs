@@ -7,12 +7,11 @@
 //! **Invariants** R1: the report file's place is tried before the program starts. R2: the exit
 //! status is the program's, whatever becomes of the report.
 
-use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{ArgGroup, Args};
+use clap::Args;
 use strata_host::keeper::{BadSessionName, SessionName};
 use strata_host::remote::MetricsConfig;
 use strata_host::run::{
@@ -24,13 +23,13 @@ use strata_linux::swap::SwapSpec;
 use strata_lru::{BadEngineSpec, Swappiness};
 
 use crate::args::{
-    access_arg, actuator_arg, loopback_arg, parse_duration_ms, parse_pid, refuse_option, size_arg,
-    swap_arg,
+    access_arg, actuator_arg, loopback_arg, parse_duration_ms, refuse_option, size_arg, swap_arg,
 };
 use crate::cmd::html;
 use crate::cmd::report_file::{self, ReportFile};
-use crate::failure::UsageError;
+use crate::failure::{UsageError, refuse};
 use crate::render::Detail;
+use crate::target::{CommandOrTarget, program};
 use crate::{print, render};
 
 /// Runs a program within a memory budget
@@ -44,9 +43,7 @@ use crate::{print, render};
 /// QUIT, TERM, TSTP, CONT, USR1, USR2) are passed on to the program.
 /// A short report is printed to stderr when the program has ended.
 #[derive(Debug, Args)]
-#[command(
-    group = ArgGroup::new("target").required(true).multiple(false).args(["command", "pid", "cgroup"]),
-    after_long_help = "\
+#[command(after_long_help = "\
 EXAMPLES
   A server within 512 MiB, with 1 GiB of compressed swap of its own for as long as it runs:
       strata run --memory 512M --swap zram:1G -- redis-server --port 6379
@@ -67,8 +64,7 @@ ENVIRONMENT
 EXIT STATUS
   The program's own; 128+N if signal N ended it; 0 after letting go of a running one.
   2 if the arguments or the target can't be used, 125 if Strata itself failed, 126 if the command
-  can't be executed, 127 if it was not found."
-)]
+  can't be executed, 127 if it was not found.")]
 pub(crate) struct RunArgs {
     /// How much memory the program may use, for example 512M or 1.5G
     ///
@@ -242,17 +238,8 @@ pub(crate) struct RunArgs {
     #[arg(short, long, conflicts_with = "quiet")]
     verbose: bool,
 
-    /// Manage this running process and its children; it stays in its cgroup, for example 4242
-    #[arg(short, long, value_name = "PID", value_parser = parse_pid, allow_hyphen_values = true)]
-    pid: Option<i32>,
-
-    /// Manage everything in this memory cgroup, for example /sys/fs/cgroup/app.slice
-    #[arg(long, value_name = "PATH")]
-    cgroup: Option<PathBuf>,
-
-    /// The command to run and its arguments, after --
-    #[arg(value_name = "COMMAND", trailing_var_arg = true)]
-    command: Vec<OsString>,
+    #[command(flatten)]
+    target: CommandOrTarget,
 }
 
 /// Percent of one processor, with or without the sign.
@@ -268,7 +255,7 @@ fn cpu_arg(text: &str) -> Result<u32, String> {
 
 impl RunArgs {
     /// What is younger than this is not taken, whichever way that was asked for.
-    fn min_ttl_ms(&self, policy: &PolicyChoice) -> Result<u64, UsageError> {
+    fn min_ttl_ms(&self, policy: &PolicyChoice) -> anyhow::Result<u64> {
         let Some(engine) = policy.engine() else {
             return Ok(self.min_ttl);
         };
@@ -276,30 +263,28 @@ impl RunArgs {
         match (self.min_ttl, own_ms) {
             (0, _) => Ok(own_ms),
             (_, 0) if engine.has_generations() => Ok(self.min_ttl),
-            (_, 0) => Err(UsageError(format!(
+            (_, 0) => refuse(format!(
                 "--min-ttl can't be used with --policy {policy}, which keeps no ages; leave one of them out, or use mglru"
-            ))),
-            _ => Err(UsageError(format!(
+            )),
+            _ => refuse(format!(
                 "--min-ttl and --policy {policy} both say what is too young to go; say it once"
-            ))),
+            )),
         }
     }
 
     /// Takes the options together: some exclude each other.
-    fn into_config(self) -> Result<RunConfig, UsageError> {
+    fn into_config(self) -> anyhow::Result<RunConfig> {
         if self.cpu.is_some() && self.no_cgroup {
-            return Err(UsageError(
+            return refuse(
                 "--cpu can't be used with --no-cgroup: where the cap is spent nobody would hold the budget; leave one of \
-                 them out"
-                    .to_owned(),
-            ));
+                 them out",
+            );
         }
         if self.no_cgroup && self.actuator == ActuatorChoice::Reclaim {
-            return Err(UsageError(
+            return refuse(
                 "--actuator reclaim can't be used with --no-cgroup: the kernel reclaims from a \
-                 cgroup; leave one of them out"
-                    .to_owned(),
-            ));
+                 cgroup; leave one of them out",
+            );
         }
         let policy = self
             .policy
@@ -309,23 +294,19 @@ impl RunArgs {
         let min_ttl_ms = self.min_ttl_ms(&policy)?;
         let is_exact = self.policy.is_some() || min_ttl_ms > 0;
         if self.no_cgroup && policy == PolicyChoice::None {
-            return Err(UsageError(
+            return refuse(
                 "--policy none can't be used with --no-cgroup: then nobody would hold the budget; \
-                 leave one of them out"
-                    .to_owned(),
-            ));
+                 leave one of them out",
+            );
         }
-        let target = match (self.pid, self.cgroup) {
+        let target = match (self.target.pid, self.target.cgroup) {
             (Some(pid), _) => Target::Pid(pid),
             (None, Some(path)) => Target::Cgroup(path),
             (None, None) => {
-                let mut words = self.command.into_iter();
-                let program = words.next().filter(|program| !program.is_empty());
+                let (program, args) = program(self.target.command)?;
                 Target::Command {
-                    program: program.ok_or_else(|| {
-                        UsageError("the command after -- is empty; name a program".to_owned())
-                    })?,
-                    args: words.collect(),
+                    program,
+                    args,
                     user: self.user,
                 }
             }
@@ -362,10 +343,7 @@ impl RunArgs {
 /// Runs it, reports, and gives the program's status.
 pub(crate) fn run(mut args: RunArgs) -> anyhow::Result<ExitCode> {
     if args.trace.is_some() && args.trace == args.report {
-        return Err(UsageError(
-            "--trace and --report name the same file; give each a file of its own".to_owned(),
-        )
-        .into());
+        return refuse("--trace and --report name the same file; give each a file of its own");
     }
     let report_file = args.report.take().map(ReportFile::try_place).transpose()?;
     let page_file = args.html.take().map(ReportFile::try_place).transpose()?;

@@ -22,7 +22,7 @@ use crate::args::{Format, actuator_arg, memory_size_arg, one_of, refuse_option};
 use crate::cmd::report_file::ReportFile;
 use crate::cmd::sim_guard::{self, guard_arg};
 use crate::cmd::sim_trace::{Lines, Watched};
-use crate::failure::UsageError;
+use crate::failure::{UsageError, refuse};
 use crate::print;
 use crate::progress::Bar;
 use crate::source::SourceArgs;
@@ -293,8 +293,7 @@ pub(crate) fn run(args: &SimArgs) -> anyhow::Result<ExitCode> {
             SimFormat::Table => Format::Text,
             SimFormat::Json => Format::Json,
             SimFormat::Csv => {
-                let why = "--guard is printed as a table or as JSON, not as CSV";
-                return Err(UsageError(why.to_owned()).into());
+                return refuse("--guard is printed as a table or as JSON, not as CSV");
             }
         };
         return sim_guard::run(&args.traces, &args.source, setup, &args.cost, format);

@@ -11,6 +11,7 @@ use strata_linux::units::Bytes;
 use strata_sim::guarded::{
     GuardSetup, Guarded, GuardedGroup, Moment, Promise, Recorded, STALL_SHARE, guarded,
 };
+use strata_sim::table::aligned;
 use strata_sim::{CostModel, Workload};
 
 use crate::args::{Format, parse_duration_ms, promise_arg};
@@ -105,21 +106,18 @@ fn text(guarded: &Guarded) -> String {
         ));
     }
     text.push_str(&too_short(guarded).unwrap_or_default());
-    text.push_str(
-        "\n group   footprint    resident        away      at end   came back  worst min   resting   faults      cost\n",
-    );
-    for group in &guarded.groups {
-        text.push_str(&row(group));
-    }
+    let head = " group| footprint|  resident|      away|    at end| came back|worst min| resting| faults|    cost";
+    text.push('\n');
+    text.push_str(&aligned(head, guarded.groups.iter().map(row)));
     if let [group] = &guarded.groups[..] {
-        text.push_str(
-            "\n      time    resident        away  could give    back/min     may/min   idle at  files at\n",
-        );
+        let head =
+            "      time|  resident|      away|could give|  back/min|   may/min| idle at|files at";
         let every = group.over_time.len().div_ceil(NR_MOMENTS_TOLD).max(1);
         let moments = group.over_time.iter().step_by(every);
         let before = moments.filter(|moment| moment.at_ms < group.at_end.at_ms);
-        let moments = before.chain([&group.at_end]);
-        text.extend(moments.map(moment));
+        let moments = before.chain([&group.at_end]).map(moment);
+        text.push('\n');
+        text.push_str(&aligned(head, moments));
     }
     text
 }
@@ -129,11 +127,10 @@ pub(super) fn promised_percent(guarded: &Guarded) -> f64 {
     (guarded.promise_share_per_min * 1e8).round() / 1e6
 }
 
-fn row(group: &GuardedGroup) -> String {
+fn row(group: &GuardedGroup) -> [String; 10] {
     let bytes = |bytes: u64| Bytes(bytes).to_string();
-    format!(
-        "{:>6}  {:>10}  {:>10}  {:>10}  {:>10}  {:>10}  {:>9}  {:>8}  {:>7}  {:>8}\n",
-        group.group,
+    [
+        group.group.to_string(),
         bytes(group.footprint_mean_bytes),
         bytes(group.resident_mean_bytes),
         bytes(group.away_mean_bytes),
@@ -141,19 +138,18 @@ fn row(group: &GuardedGroup) -> String {
         bytes(group.came_back_bytes),
         group.came_back_worst_min.percent(),
         seconds(group.resting_ms),
-        group.faults.anon + group.faults.file,
+        (group.faults.anon + group.faults.file).to_string(),
         format!("{} ms", group.fault_ns / 1_000_000),
-    )
+    ]
 }
 
 fn seconds(ms: u64) -> String {
     format!("{}.{} s", ms / 1000, ms % 1000 / 100)
 }
 
-fn moment(moment: &Moment) -> String {
+fn moment(moment: &Moment) -> [String; 8] {
     let bytes = |bytes: u64| Bytes(bytes).to_string();
-    format!(
-        "{:>10}  {:>10}  {:>10}  {:>10}  {:>10}  {:>10}  {:>8}  {:>8}\n",
+    [
         seconds(moment.at_ms),
         bytes(moment.resident_bytes),
         bytes(moment.away_bytes),
@@ -162,7 +158,7 @@ fn moment(moment: &Moment) -> String {
         bytes(moment.allowed_per_min_bytes),
         seconds(moment.age_anon_ms),
         seconds(moment.age_file_ms),
-    )
+    ]
 }
 
 /// Where nothing could have been idle for long enough, that this is so.

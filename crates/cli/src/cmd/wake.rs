@@ -9,7 +9,7 @@ use strata_host::park::{self, WakeError, Woken};
 use strata_linux::units::Bytes;
 
 use crate::args::{Format, id_arg, parse_pid, size_arg};
-use crate::failure::UsageError;
+use crate::failure::{UsageError, refuse};
 use crate::print;
 
 /// Brings a parked program back, and reads in what it used last before it asks for it
@@ -91,7 +91,7 @@ pub(crate) fn run(args: &WakeArgs) -> anyhow::Result<ExitCode> {
             Err(WakeError::Unknown(_)) if args.who.all => {}
             Err(error @ WakeError::Unknown(_)) => {
                 tidy();
-                return Err(UsageError(error.to_string()).into());
+                return refuse(error.to_string());
             }
             Err(error) => {
                 print::error(&error);

@@ -9,11 +9,9 @@ use std::fmt::Write;
 
 use strata_host::compare::{ArmRatios, ArmSummary, Comparison, KernelLimit, Metric, Spread};
 use strata_linux::units::Bytes;
+use strata_sim::table::aligned;
 
-use super::count;
-
-/// Columns between two arms.
-const GAP: &str = "    ";
+use strata_sim::report::grouped as count;
 
 /// The whole of it, each line ended.
 pub(crate) fn comparison(comparison: &Comparison) -> String {
@@ -40,7 +38,7 @@ pub(crate) fn comparison(comparison: &Comparison) -> String {
 
 /// What it comes to: faster or slower, at what price, and whether that is more than runs differ by themselves.
 fn conclusion(comparison: &Comparison, ratios: &ArmRatios) -> Option<String> {
-    let ratio = |metric| of(&ratios.ratios, metric);
+    let ratio = |metric| ratios.ratios.get(&metric);
     let speed = [Metric::Throughput, Metric::Wall]
         .into_iter()
         .find_map(|metric| Some((metric, ratio(metric)?)));
@@ -55,7 +53,7 @@ fn conclusion(comparison: &Comparison, ratios: &ArmRatios) -> Option<String> {
         .into_iter()
         .filter_map(|arm| {
             let summary = comparison.summaries.iter().find(|of| of.arm == arm)?;
-            of(&summary.figures, metric)?.spread_percent
+            summary.figures.get(&metric)?.spread_percent
         })
         .fold(0.0, f64::max);
     let how = match change {
@@ -120,20 +118,18 @@ fn headline(comparison: &Comparison) -> String {
 }
 
 fn figures(arms: &[ArmSummary], nr_rounds: u32) -> String {
-    let mut header = vec!["".to_owned()];
     let mut runs = vec!["runs that count".to_owned()];
     for arm in arms {
-        header.extend(["median", "worst", "spread"].map(str::to_owned));
         let of = format!("{} of {nr_rounds}", arm.nr_runs);
         runs.extend([of, String::new(), String::new()]);
     }
-    let mut rows = vec![header, runs];
+    let mut rows = vec![runs];
     rows.extend(counts("failed", arms, |arm| arm.nr_failed_runs));
     rows.extend(counts("killed, out of memory", arms, |arm| {
         arm.nr_oom_kills
     }));
     for metric in Metric::ALL {
-        let known: Vec<Option<&Spread>> = arms.iter().map(|arm| of(&arm.figures, metric)).collect();
+        let known: Vec<Option<&Spread>> = arms.iter().map(|arm| arm.figures.get(&metric)).collect();
         if known.iter().all(Option::is_none) {
             continue;
         }
@@ -141,7 +137,7 @@ fn figures(arms: &[ArmSummary], nr_rounds: u32) -> String {
         for spread in known {
             row.extend(match spread {
                 Some(spread) => [
-                    value(metric, spread.median),
+                    format!("  {}", value(metric, spread.median)),
                     value(metric, spread.worst),
                     spread.spread_percent.map_or_else(dash, percent),
                 ],
@@ -150,23 +146,16 @@ fn figures(arms: &[ArmSummary], nr_rounds: u32) -> String {
         }
         rows.push(row);
     }
-    let widths = widths(&rows);
-    let mut text = format!("  {:<width$}", "", width = widths[0]);
-    for (arm, of_arm) in arms.iter().zip(widths[1..].chunks(3)) {
-        let width: usize = of_arm.iter().sum::<usize>() + 2 * (of_arm.len() - 1);
-        text += &format!("{GAP}{:>width$}", arm.arm.to_string());
+    let head = format!("  <{}", "|  median|worst|spread".repeat(arms.len()));
+    let text = aligned(&head, rows);
+    // Each arm's name stands at the end of its columns.
+    let mut names = String::new();
+    let ends = text.lines().next().unwrap_or_default();
+    for (arm, (at, last)) in arms.iter().zip(ends.match_indices("spread")) {
+        let width = (at + last.len()).saturating_sub(names.len());
+        names += &format!("{:>width$}", arm.arm.to_string());
     }
-    text += "\n";
-    for row in rows {
-        let mut line = format!("  {:<width$}", row[0], width = widths[0]);
-        for (at, (cell, width)) in row[1..].iter().zip(&widths[1..]).enumerate() {
-            let gap = if at % 3 == 0 { GAP } else { "  " };
-            line += &format!("{gap}{cell:>width$}");
-        }
-        text += line.trim_end();
-        text += "\n";
-    }
-    text
+    format!("{names}\n{text}")
 }
 
 /// A row of counts, of which there is one an arm; none if all are 0.
@@ -184,28 +173,17 @@ fn counts(
 
 fn ratios_table(ratios: &ArmRatios) -> String {
     let title = format!("{} / {}", ratios.arm, ratios.over);
-    let mut rows = vec![["", "median", "worst", "in round", "of rounds"].map(str::to_owned)];
-    for (metric, ratio) in &ratios.ratios {
-        rows.push([
+    let rows = ratios.ratios.iter().map(|(metric, ratio)| {
+        [
             label(*metric).to_owned(),
             format!("{:.2}", ratio.median),
             format!("{:.2}", ratio.worst),
             ratio.worst_round.to_string(),
             ratio.nr_rounds.to_string(),
-        ]);
-    }
-    let rows: Vec<Vec<String>> = rows.into_iter().map(Vec::from).collect();
-    let widths = widths(&rows);
-    let mut text = format!("{title}\n");
-    for row in rows {
-        let mut line = format!("  {:<width$}", row[0], width = widths[0]);
-        for (cell, width) in row[1..].iter().zip(&widths[1..]) {
-            line += &format!("  {cell:>width$}");
-        }
-        text += line.trim_end();
-        text += "\n";
-    }
-    text
+        ]
+    });
+    let head = "  <|median|worst|in round|of rounds";
+    format!("{title}\n{}", aligned(head, rows))
 }
 
 /// What `strata run` warned of, and in how many runs.
@@ -217,25 +195,6 @@ fn warnings(comparison: &Comparison) -> BTreeMap<String, usize> {
         }
     }
     found
-}
-
-fn widths(rows: &[Vec<String>]) -> Vec<usize> {
-    let nr_columns = rows.iter().map(Vec::len).max().unwrap_or_default();
-    let width = |at: usize| {
-        rows.iter()
-            .filter_map(|row| row.get(at))
-            .map(|cell| cell.chars().count())
-            .max()
-    };
-    (0..nr_columns)
-        .map(|at| width(at).unwrap_or_default())
-        .collect()
-}
-
-fn of<T>(list: &[(Metric, T)], metric: Metric) -> Option<&T> {
-    list.iter()
-        .find(|(other, _)| *other == metric)
-        .map(|(_, value)| value)
 }
 
 fn label(metric: Metric) -> &'static str {
@@ -351,12 +310,13 @@ mod tests {
             ratios: vec![ArmRatios {
                 arm: arm(ArmKind::Strata),
                 over: arm(ArmKind::Kernel),
-                ratios: vec![
+                ratios: [
                     of(Metric::Wall, &rounds(104.0, 100.0)),
                     of(Metric::Mean, &rounds(95.0, 100.0)),
                     of(Metric::TotalCpu, &rounds(110.0, 100.0)),
                     of(Metric::MajorFaults, &faults),
-                ],
+                ]
+                .into(),
             }],
             runs: Vec::new(),
         };
@@ -383,7 +343,8 @@ mod tests {
         assert!(!text.contains("neighbours'"), "{text}");
         assert!(text.contains("strata 180 MiB / kernel 180 MiB\n"), "{text}");
         let table = text.rsplit_once("\n\n").expect("a conclusion").0;
-        let last = table.lines().last().unwrap_or_default();
+        let last = table.lines().rfind(|line| line.contains("major"));
+        let last = last.unwrap_or_default();
         let words: Vec<&str> = last.split_whitespace().collect();
         assert_eq!(
             words,

@@ -7,6 +7,19 @@ use strata_linux::units::Bytes;
 
 use super::{Lines, PAGE_BYTES, pages};
 
+/// Amounts of which there are any, each with its word.
+pub(super) fn told(amounts: &[(u64, &str)], show: impl Fn(u64) -> String) -> String {
+    let amounts = amounts.iter().filter(|(amount, _)| *amount > 0);
+    let told: Vec<String> = amounts
+        .map(|(amount, word)| format!("{} {word}", show(*amount)))
+        .collect();
+    told.join(", ")
+}
+
+fn size(bytes: u64) -> String {
+    Bytes(bytes).to_string()
+}
+
 /// What a dry run answers, in a sentence.
 pub(super) fn would_evict(lines: &mut Lines, report: &Report) {
     let Some(would) = &report.would_evict else {
@@ -54,11 +67,7 @@ pub(super) fn page_cache(lines: &mut Lines, cache: &PageCacheReport) {
         (cache.again.dropped_bytes, "read again, long ago"),
         (cache.newcomers.dropped_bytes, "just come in, in a loop"),
     ];
-    let kinds = kinds.iter().filter(|(bytes, _)| *bytes > 0);
-    let kinds: Vec<String> = kinds
-        .map(|(bytes, kind)| format!("{} {kind}", Bytes(*bytes)))
-        .collect();
-    let kinds = kinds.join(", ");
+    let kinds = told(&kinds, size);
     lines.add(
         "page cache",
         format_args!(
@@ -76,14 +85,11 @@ pub(super) fn cache_tiers(lines: &mut Lines, cache: &PageCacheReport) {
             (of.refaulted_bytes, "came back"),
             (of.protected_bytes, "protected"),
         ];
-        let fates = fates.iter().filter(|(bytes, _)| *bytes > 0);
-        let fates: Vec<String> = fates
-            .map(|(bytes, fate)| format!("{} {fate}", Bytes(*bytes)))
-            .collect();
+        let fates = told(&fates, size);
         if !fates.is_empty() {
             lines.add(
                 "",
-                format_args!("page cache in tier {}: {}", of.tier, fates.join(", ")),
+                format_args!("page cache in tier {}: {}", of.tier, fates),
             );
         }
     }
@@ -97,14 +103,11 @@ pub(super) fn tiers(lines: &mut Lines, tiers: &[TierReport]) {
             (of.nr_refaulted_pages, "came back"),
             (of.nr_protected_pages, "protected"),
         ];
-        let fates = fates.iter().filter(|(nr_pages, _)| *nr_pages > 0);
-        let fates: Vec<String> = fates
-            .map(|(nr_pages, fate)| format!("{} {fate}", pages(*nr_pages)))
-            .collect();
+        let fates = told(&fates, pages);
         if !fates.is_empty() {
             lines.add(
                 "",
-                format_args!("{} in tier {}: {}", of.kind, of.tier, fates.join(", ")),
+                format_args!("{} in tier {}: {}", of.kind, of.tier, fates),
             );
         }
     }

@@ -3,12 +3,15 @@
 //! **Owns** the text. **Does not own** any number: an answer is JSON, and what it does not hold is left
 //! out.
 
-use std::fmt::Write;
-
+use serde::Deserialize;
 use serde_json::Value;
+use strata_host::run::{EvictionReport, UsageReport};
 use strata_linux::units::Bytes;
+use strata_sim::table::aligned;
 
-use super::{Lines, PAGE_BYTES, count, pages, percent, seconds};
+use strata_sim::report::grouped as count;
+
+use super::{Lines, PAGE_BYTES, above_budget, evicted, pages, seconds, working_set};
 
 fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or(0)
@@ -47,23 +50,9 @@ pub(crate) fn status(answer: &Value) -> String {
     if !answer["limit_bytes"].is_null() {
         lines.add("hard limit", size(&answer["limit_bytes"]));
     }
-    let (above_ms, observed_ms) = (
-        number(&usage["above_budget_ms"]),
-        number(&usage["observed_ms"]),
-    );
-    let share = percent(above_ms, observed_ms);
-    let (above, observed) = (seconds(above_ms), seconds(observed_ms));
-    lines.add(
-        "above budget",
-        format_args!("{above} of {observed} ({share})"),
-    );
-    if !answer["working_set_bytes"].is_null() {
-        let bytes = size(&answer["working_set_bytes"]);
-        lines.add(
-            "working set",
-            format_args!("{bytes} used between the last two walks"),
-        );
-    }
+    let kept = UsageReport::deserialize(usage).unwrap_or_default();
+    above_budget(&mut lines, &kept);
+    working_set(&mut lines, answer["working_set_bytes"].as_u64());
     for idle in answer["idle"].as_array().into_iter().flatten() {
         if number(&idle["bytes"]) > 0 {
             let for_seconds = number(&idle["at_least_seconds"]);
@@ -73,31 +62,10 @@ pub(crate) fn status(answer: &Value) -> String {
             );
         }
     }
-    let eviction = &answer["eviction"];
-    if eviction.is_object() {
-        let nr_pages = |field: &str| number(&eviction[field]);
-        let (nr_applied, nr_kernels) = (
-            nr_pages("nr_applied_pages"),
-            nr_pages("nr_kernel_chosen_pages"),
-        );
-        let all = pages(nr_applied.saturating_add(nr_kernels));
-        lines.add("evicted", format_args!("{all} in all"));
-        lines.add(
-            "",
-            format_args!(
-                "{} chosen by Strata, of {} that it tried",
-                pages(nr_applied),
-                count(nr_pages("nr_tried_pages"))
-            ),
-        );
-        lines.add(
-            "",
-            format_args!("{} chosen by the kernel", pages(nr_kernels)),
-        );
-        lines.add(
-            "refaulted",
-            format_args!("{} came back", pages(nr_pages("nr_refaulted_pages"))),
-        );
+    if let Ok(eviction) = EvictionReport::deserialize(&answer["eviction"]) {
+        evicted(&mut lines, &eviction);
+        let back = pages(eviction.nr_refaulted_pages);
+        lines.add("refaulted", format_args!("{back} came back"));
     }
     let saved = &answer["saved"];
     let (cpu, own) = (
@@ -114,28 +82,23 @@ pub(crate) fn status(answer: &Value) -> String {
 
 /// `strata ctl groups`.
 pub(crate) fn groups(answer: &Value) -> String {
-    let mut text = format!(
-        "{:>5}  {:>10}  {:>10}  {:>10}  {:>9}  {}\n",
-        "memcg", "usage", "budget", "limit", "processes", "path"
-    );
-    for group in answer["groups"].as_array().into_iter().flatten() {
+    let head = "memcg|     usage|    budget|     limit|processes|<path";
+    let groups = answer["groups"].as_array().into_iter().flatten();
+    let rows = groups.map(|group| {
         let told = |field: &str| match &group[field] {
             Value::Null => "-".to_owned(),
             bytes => size(bytes).to_string(),
         };
-        writeln!(
-            text,
-            "{:>5}  {:>10}  {:>10}  {:>10}  {:>9}  {}",
-            number(&group["memcg"]),
+        [
+            number(&group["memcg"]).to_string(),
             told("usage_bytes"),
             told("budget_bytes"),
             told("limit_bytes"),
-            group["pids"].as_array().map_or(0, Vec::len),
-            group["path"].as_str().unwrap_or_default()
-        )
-        .expect("writing to a string can't fail");
-    }
-    text
+            group["pids"].as_array().map_or(0, Vec::len).to_string(),
+            group["path"].as_str().unwrap_or_default().to_owned(),
+        ]
+    });
+    aligned(head, rows)
 }
 
 /// `strata ctl evict`, `'+ ...'`, `'- ...'`.

@@ -2,7 +2,7 @@
 
 use strata_host::run::{
     CacheTierReport, KernelReport, LetGoReport, LimitReport, REPORT_VERSION, SavedReport,
-    UsageReport, WalkFindings, WalkReport, WouldEvictReport, WouldEvictShare,
+    WalkFindings, WalkReport, WouldEvictReport, WouldEvictShare,
 };
 use strata_linux::access::{SourceInfo, WalkCost};
 use strata_linux::hold_up::HoldUpReport;

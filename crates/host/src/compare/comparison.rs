@@ -5,6 +5,8 @@
 //!
 //! **Invariants** I1: what is read back is what was written.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::arms::{Arm, KernelLimit, base_of};
@@ -70,8 +72,7 @@ pub struct ArmSummary {
     /// Failed runs whose command the kernel killed for lack of memory.
     pub nr_oom_kills: usize,
     /// Each figure that is known.
-    #[serde(with = "by_name")]
-    pub figures: Vec<(Metric, Spread)>,
+    pub figures: BTreeMap<Metric, Spread>,
 }
 
 /// One arm over another, round by round.
@@ -83,8 +84,7 @@ pub struct ArmRatios {
     /// The one below.
     pub over: Arm,
     /// Each figure that both know.
-    #[serde(with = "by_name")]
-    pub ratios: Vec<(Metric, Ratio)>,
+    pub ratios: BTreeMap<Metric, Ratio>,
 }
 
 /// All there is to say.
@@ -184,32 +184,5 @@ impl Comparison {
         let summaries = arms.iter().map(summary).collect();
         let ratios = arms.iter().filter_map(ratios_of).collect();
         (self.summaries, self.ratios) = (summaries, ratios);
-    }
-}
-
-/// A list by metric as an object by name.
-mod by_name {
-    use std::collections::BTreeMap;
-
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    use super::Metric;
-
-    pub(super) fn serialize<T: Serialize, S: Serializer>(
-        list: &[(Metric, T)],
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(list.iter().map(|(metric, value)| (metric.name(), value)))
-    }
-
-    /// In the order of [`Metric::ALL`]; names that are not known are left out.
-    pub(super) fn deserialize<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Vec<(Metric, T)>, D::Error> {
-        let mut found = BTreeMap::<String, T>::deserialize(deserializer)?;
-        let list = Metric::ALL.into_iter();
-        Ok(list
-            .filter_map(|metric| Some((metric, found.remove(metric.name())?)))
-            .collect())
     }
 }

@@ -7,8 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::de::{Deserialize, Deserializer};
-use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The direction in which a figure is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,102 +18,73 @@ pub enum Better {
     Higher,
 }
 
-/// One figure of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Metric {
+/// Makes the list of figures: what each is, and its name in JSON, with the unit.
+macro_rules! metrics {
+    ($($(#[$doc:meta])* $metric:ident = $name:literal,)*) => {
+        /// One figure of a run.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+        pub enum Metric {
+            $($(#[$doc])* #[serde(rename = $name)] $metric,)*
+        }
+
+        impl Metric {
+            /// All of them, in the order in which they are shown.
+            pub const ALL: [Metric; [$($name),*].len()] = [$(Metric::$metric),*];
+
+            /// Name of the figure in JSON, with the unit.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Metric::$metric => $name,)*
+                }
+            }
+        }
+    };
+}
+
+metrics! {
     /// Wall time from the start of the command to its end.
-    Wall,
+    Wall = "wall_ms",
     /// Operations a second, by the command's own output.
-    Throughput,
+    Throughput = "throughput_per_s",
     /// Operations for each second of CPU time of everything together.
-    OperationsPerCpu,
+    OperationsPerCpu = "operations_per_cpu_s",
     /// Iterations a second of the busy loops beside the command.
-    Neighbours,
+    Neighbours = "neighbour_iterations_per_s",
     /// Major faults of the command.
-    MajorFaults,
+    MajorFaults = "nr_major_faults",
     /// Major faults for each 1000 operations.
-    FaultsPerThousand,
+    FaultsPerThousand = "nr_major_faults_per_1000_operations",
     /// Minor faults of the command.
-    MinorFaults,
+    MinorFaults = "nr_minor_faults",
     /// Pages that came back after they were reclaimed, by the kernel's counters of the group.
-    Refaults,
+    Refaults = "nr_refaulted_pages",
     /// Read from all disks of the machine meanwhile.
-    DiskRead,
+    DiskRead = "disk_read_bytes",
     /// Highest usage of the group.
-    Peak,
+    Peak = "peak_bytes",
     /// Mean usage of the group.
-    Mean,
+    Mean = "mean_bytes",
     /// Mean usage of the group since it was full.
-    FullMean,
+    FullMean = "full_mean_bytes",
     /// Time for which usage was above the budget.
-    AboveBudget,
+    AboveBudget = "above_budget_ms",
     /// Times that the hard limit behind Strata's budget gave way.
-    LimitRaises,
+    LimitRaises = "nr_limit_raises",
     /// Memory that compressed swap took for the command.
-    Zram,
+    Zram = "zram_bytes",
     /// Resident memory of Strata and its keeper.
-    StrataMemory,
+    StrataMemory = "strata_bytes",
     /// CPU time of the command.
-    CommandCpu,
+    CommandCpu = "command_cpu_ms",
     /// CPU time of Strata and its keeper.
-    StrataCpu,
+    StrataCpu = "strata_cpu_ms",
     /// CPU time of all kernel threads of the machine meanwhile.
-    KernelThreadsCpu,
+    KernelThreadsCpu = "kernel_threads_cpu_ms",
     /// The three together.
-    TotalCpu,
+    TotalCpu = "total_cpu_ms",
 }
 
 impl Metric {
-    /// All of them, in the order in which they are shown.
-    pub const ALL: [Metric; 20] = [
-        Metric::Wall,
-        Metric::Throughput,
-        Metric::OperationsPerCpu,
-        Metric::Neighbours,
-        Metric::MajorFaults,
-        Metric::FaultsPerThousand,
-        Metric::MinorFaults,
-        Metric::Refaults,
-        Metric::DiskRead,
-        Metric::Peak,
-        Metric::Mean,
-        Metric::FullMean,
-        Metric::AboveBudget,
-        Metric::LimitRaises,
-        Metric::Zram,
-        Metric::StrataMemory,
-        Metric::CommandCpu,
-        Metric::StrataCpu,
-        Metric::KernelThreadsCpu,
-        Metric::TotalCpu,
-    ];
-
-    /// Name of the figure in JSON, with the unit.
-    pub fn name(self) -> &'static str {
-        match self {
-            Metric::Wall => "wall_ms",
-            Metric::Throughput => "throughput_per_s",
-            Metric::OperationsPerCpu => "operations_per_cpu_s",
-            Metric::Neighbours => "neighbour_iterations_per_s",
-            Metric::MajorFaults => "nr_major_faults",
-            Metric::FaultsPerThousand => "nr_major_faults_per_1000_operations",
-            Metric::MinorFaults => "nr_minor_faults",
-            Metric::Refaults => "nr_refaulted_pages",
-            Metric::DiskRead => "disk_read_bytes",
-            Metric::Peak => "peak_bytes",
-            Metric::Mean => "mean_bytes",
-            Metric::FullMean => "full_mean_bytes",
-            Metric::AboveBudget => "above_budget_ms",
-            Metric::LimitRaises => "nr_limit_raises",
-            Metric::Zram => "zram_bytes",
-            Metric::StrataMemory => "strata_bytes",
-            Metric::CommandCpu => "command_cpu_ms",
-            Metric::StrataCpu => "strata_cpu_ms",
-            Metric::KernelThreadsCpu => "kernel_threads_cpu_ms",
-            Metric::TotalCpu => "total_cpu_ms",
-        }
-    }
-
     /// Whether a ratio of it says anything. Kernel threads are counted in clock ticks of 10 ms, of which there are few.
     pub fn is_divided(self) -> bool {
         self != Metric::KernelThreadsCpu
@@ -188,20 +158,16 @@ pub(super) struct Said {
 
 impl Serialize for Figures {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(Metric::ALL.len()))?;
-        for metric in Metric::ALL {
-            map.serialize_entry(metric.name(), &self.get(metric).map(Number))?;
-        }
-        map.end()
+        let figures = Metric::ALL.into_iter();
+        serializer.collect_map(figures.map(|metric| (metric, self.get(metric).map(Number))))
     }
 }
 
 impl<'de> Deserialize<'de> for Figures {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Figures, D::Error> {
-        let found = BTreeMap::<String, Option<f64>>::deserialize(deserializer)?;
         let mut figures = Figures::default();
-        for metric in Metric::ALL {
-            figures.set(metric, found.get(metric.name()).copied().flatten());
+        for (metric, value) in BTreeMap::<Metric, _>::deserialize(deserializer)? {
+            figures.set(metric, value);
         }
         Ok(figures)
     }
@@ -209,7 +175,15 @@ impl<'de> Deserialize<'de> for Figures {
 
 /// A number that is printed without a fraction where it has none.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Number(pub(super) f64);
+struct Number(f64);
+
+/// Prints a number so.
+pub(super) fn number<S: Serializer>(
+    number: &(impl Copy + Into<Option<f64>>),
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    (*number).into().map(Number).serialize(serializer)
+}
 
 impl Serialize for Number {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

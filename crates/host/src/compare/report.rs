@@ -5,7 +5,7 @@
 use serde::Deserialize;
 
 use super::figures::{Figures, Metric};
-use crate::run::{Ending, ProgramReport};
+use crate::run::{Ending, KernelReport, LimitReport, ProgramReport, SavedReport, UsageReport};
 
 /// What is needed of the report of `strata run`.
 #[derive(Clone, Debug, Deserialize)]
@@ -13,36 +13,12 @@ pub(super) struct RunReport {
     ending: Ending,
     elapsed_ms: u64,
     program: Option<ProgramReport>,
-    usage: Usage,
-    limit: Option<Limit>,
-    kernel: Kernel,
-    saved: Saved,
+    usage: UsageReport,
+    limit: Option<LimitReport>,
+    kernel: KernelReport,
+    saved: SavedReport,
     strata_cpu_ms: u64,
     pub(super) warnings: Vec<String>,
-}
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-struct Usage {
-    peak_bytes: u64,
-    mean_bytes: u64,
-    above_budget_ms: u64,
-}
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-struct Limit {
-    nr_raises: u64,
-}
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-struct Kernel {
-    nr_refaulted_anon_pages: Option<u64>,
-    nr_refaulted_file_pages: Option<u64>,
-}
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-struct Saved {
-    zram_bytes: u64,
-    strata_bytes: u64,
 }
 
 impl RunReport {
@@ -90,10 +66,6 @@ impl RunReport {
     pub(super) fn figures(&self, is_under_strata: bool) -> Figures {
         let mut figures = Figures::default();
         let mut set = |metric, value: Option<u64>| figures.set(metric, value.map(|n| n as f64));
-        let kernel = &self.kernel;
-        let refaults = kernel
-            .nr_refaulted_anon_pages
-            .zip(kernel.nr_refaulted_file_pages);
         let of_strata = |value: u64| is_under_strata.then_some(value);
         let program = self.program;
         let cpu_ms = program.map(|of| of.user_cpu_ms + of.system_cpu_ms);
@@ -101,7 +73,7 @@ impl RunReport {
         set(Metric::MajorFaults, program.map(|of| of.nr_major_faults));
         set(Metric::MinorFaults, program.map(|of| of.nr_minor_faults));
         set(Metric::CommandCpu, cpu_ms);
-        set(Metric::Refaults, refaults.map(|(anon, file)| anon + file));
+        set(Metric::Refaults, self.kernel.nr_refaulted_pages());
         // A command that ended before the first look left nothing to be seen of.
         let seen = |bytes: u64| Some(bytes).filter(|bytes| *bytes > 0);
         set(Metric::Peak, seen(self.usage.peak_bytes));
@@ -126,9 +98,9 @@ mod tests {
             r#"{{"version":2,"ending":{ending},"elapsed_ms":2000,"strata_cpu_ms":70,
             "program":{{"user_cpu_ms":900,"system_cpu_ms":100,"nr_major_faults":5,"nr_minor_faults":6}},
             "usage":{{"peak_bytes":9,"mean_bytes":8,"above_budget_ms":7,"nr_samples":3}},
-            "limit":{{"nr_raises":4,"peak_bytes":9}},
+            "limit":{{"nr_raises":4,"peak_bytes":9,"backstop_bytes":8}},
             "kernel":{{"nr_refaulted_anon_pages":null,"nr_refaulted_file_pages":4}},
-            "saved":{{"zram_bytes":1,"strata_bytes":2,"net_bytes":-3}},"warnings":["w"]}}"#
+            "saved":{{"zram_bytes":1,"strata_bytes":2,"evicted_bytes":0,"net_bytes":-3}},"warnings":["w"]}}"#
         );
         RunReport::parse(&text).expect("a report")
     }

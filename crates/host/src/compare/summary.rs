@@ -7,33 +7,40 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::figures::{Better, Number};
+use super::figures::{Better, number};
 
 /// One figure over the rounds of an arm.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
     /// Runs in which it is known.
     pub nr_runs: usize,
     /// The middle one, or the mean of the two in the middle.
+    #[serde(serialize_with = "number")]
     pub median: f64,
     /// The one farthest on the bad side.
+    #[serde(serialize_with = "number")]
     pub worst: f64,
     /// The lowest.
+    #[serde(serialize_with = "number")]
     pub min: f64,
     /// The highest.
+    #[serde(serialize_with = "number")]
     pub max: f64,
     /// Highest less lowest, as a share of the median; `None` where the median is 0.
+    #[serde(serialize_with = "number")]
     pub spread_percent: Option<f64>,
 }
 
 /// One arm's figure over another's, round by round.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
     /// Rounds in which both are known and the one below is not 0.
     pub nr_rounds: usize,
     /// The median of the rounds' ratios.
+    #[serde(serialize_with = "number")]
     pub median: f64,
     /// The ratio farthest on the bad side.
+    #[serde(serialize_with = "number")]
     pub worst: f64,
     /// The round it is of.
     pub worst_round: u32,
@@ -95,48 +102,6 @@ fn median(sorted: &[f64]) -> Option<f64> {
     match sorted.len() % 2 {
         1 => Some(upper),
         _ => Some(f64::midpoint(sorted[sorted.len() / 2 - 1], upper)),
-    }
-}
-
-impl Serialize for Spread {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct Printed {
-            nr_runs: usize,
-            median: Number,
-            worst: Number,
-            min: Number,
-            max: Number,
-            spread_percent: Option<Number>,
-        }
-        let printed = Printed {
-            nr_runs: self.nr_runs,
-            median: Number(self.median),
-            worst: Number(self.worst),
-            min: Number(self.min),
-            max: Number(self.max),
-            spread_percent: self.spread_percent.map(Number),
-        };
-        printed.serialize(serializer)
-    }
-}
-
-impl Serialize for Ratio {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct Printed {
-            nr_rounds: usize,
-            median: Number,
-            worst: Number,
-            worst_round: u32,
-        }
-        let printed = Printed {
-            nr_rounds: self.nr_rounds,
-            median: Number(self.median),
-            worst: Number(self.worst),
-            worst_round: self.worst_round,
-        };
-        printed.serialize(serializer)
     }
 }
 

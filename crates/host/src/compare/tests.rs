@@ -153,7 +153,7 @@ fn a_run_that_failed_takes_its_round_out_of_the_ratio_and_only_that() {
         panic!("{:?}", comparison.ratios);
     };
     assert_eq!((ratios.arm, ratios.over), (strata, kernel));
-    let [(Metric::Wall, wall)] = ratios.ratios[..] else {
+    let Some((Metric::Wall, wall)) = ratios.ratios.first_key_value() else {
         panic!("{ratios:?}");
     };
     assert_eq!((wall.nr_rounds, wall.worst, wall.worst_round), (2, 0.5, 1));

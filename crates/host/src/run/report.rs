@@ -60,7 +60,8 @@ impl Ending {
 }
 
 /// The budget and how it was kept, from samples of usage.
-#[derive(Clone, Debug, Default, serde::Serialize)]
+#[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
 pub struct UsageReport {
     /// What was asked for.
     pub budget_bytes: u64,
@@ -75,6 +76,7 @@ pub struct UsageReport {
     /// Time observed.
     pub observed_ms: u64,
     /// Where usage was read: `cgroup_v1`, `cgroup_v2` or `rss`.
+    #[serde(skip_deserializing)]
     pub measured_by: &'static str,
 }
 
@@ -103,7 +105,7 @@ impl ProgramReport {
 }
 
 /// The kernel's hard limit behind the budget, and how it had to give way.
-#[derive(Clone, Copy, Debug, Default, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct LimitReport {
     /// Where the limit stands behind this budget.
     pub backstop_bytes: u64,
@@ -127,7 +129,8 @@ pub struct GenerationReport {
 }
 
 /// Evictions; base pages.
-#[derive(Clone, Copy, Debug, Default, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
 pub struct EvictionReport {
     /// Handed to the actuator.
     pub nr_tried_pages: u64,
@@ -189,7 +192,7 @@ pub struct WouldEvictShare {
 
 /// The kernel's own counters over the run (difference end minus start), for the group where it has
 /// one.
-#[derive(Clone, Copy, Debug, Default, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct KernelReport {
     /// Major faults.
     pub nr_major_faults: Option<u64>,
@@ -218,7 +221,7 @@ impl KernelReport {
 }
 
 /// What Strata gained, everything it used counted against it; means over the run.
-#[derive(Clone, Copy, Debug, Default, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct SavedReport {
     /// Held out of memory: swapped out, or file pages evicted and not back.
     pub evicted_bytes: u64,

@@ -2,7 +2,7 @@
 //!
 //! **Owns** the bars. **Does not own** axes (`svg`), nor what the figures are.
 
-use super::svg::{Frame, Svg};
+use super::svg::{Frame, Svg, short};
 use super::{COLOURS, PANEL_HEIGHT, WIDTH};
 
 /// A panel of stacked bars.
@@ -33,7 +33,7 @@ pub struct Bars {
 /// assert!(svg.starts_with("<svg ") && svg.contains(">2 s</text>"));
 /// ```
 pub fn stacked_bars(panels: &[Bars]) -> String {
-    let mut svg = Svg::new(WIDTH, PANEL_HEIGHT * panels.len() as i64);
+    let mut svg = Svg::of_panels(WIDTH, PANEL_HEIGHT * panels.len() as i64);
     for (number, panel) in panels.iter().enumerate() {
         let frame = Frame::of_panel(number as i64, WIDTH, PANEL_HEIGHT);
         draw(&mut svg, frame, panel);
@@ -50,14 +50,15 @@ fn draw(svg: &mut Svg, frame: Frame, panel: &Bars) {
     let most = panel.bars.iter().map(|(_, parts)| height(parts)).max();
     // Each bar has ten steps of the axis, two of them air.
     let frame = frame.spanning(10 * panel.bars.len() as u64, most.unwrap_or_default());
-    frame.draw_without_ticks(svg, &panel.title, [&panel.x_name, &panel.y_name]);
+    frame.outline(svg, &panel.title, [&panel.x_name, &panel.y_name], short);
     for (number, (label, parts)) in (0u64..).zip(&panel.bars) {
         let (left, right) = (10 * number + 1, 10 * number + 9);
         let mut below = 0u64;
         for (part, colour) in parts.iter().zip(COLOURS) {
             let above = below.saturating_add(*part);
             let corners = [(left, below), (left, above), (right, above), (right, below)];
-            svg.area(&corners.map(|(x, y)| frame.at(x, y)), colour);
+            let corners = corners.map(|(x, y)| frame.at(x, y));
+            svg.area(&corners, format_args!("fill=\"{colour}\""));
             below = above;
         }
         frame.x_label(svg, 10 * number + 5, label);

@@ -8,6 +8,8 @@ use super::{
 };
 use crate::report::Record;
 
+/// How a curve is drawn.
+const LINE: &str = "fill=\"none\" stroke-width=\"2\" stroke-linejoin=\"round\"";
 /// Steps of the y axis, in millionths.
 const RATIO_STEP: u64 = 50_000;
 
@@ -55,7 +57,7 @@ pub(super) fn draw(svg: &mut Svg, frame: Frame, records: &[Record]) {
         points.sort_unstable();
         let points: Vec<_> = points.into_iter().map(|(x, y)| frame.at(x, y)).collect();
         if points.len() > 1 {
-            svg.polyline(&points, colour);
+            svg.polyline(&points, format_args!("stroke=\"{colour}\" {LINE}"));
         }
         for point in points {
             svg.dot(point, colour);

@@ -6,7 +6,7 @@
 
 use super::{
     COLOURS,
-    svg::{Frame, Point, Svg, count_label},
+    svg::{Frame, Point, Svg, short},
 };
 use crate::report::{Record, SampleRecord};
 
@@ -35,7 +35,7 @@ pub(super) fn draw(svg: &mut Svg, frame: Frame, record: &Record) {
     let x_max = samples.last().map_or(0, |last| last.at_access);
     let frame = frame.spanning(x_max, most + most / 20);
     let title = format!("{}: generations of {}", record.trace, record.policy);
-    frame.draw(svg, &title, ["accesses", "pages"], count_label);
+    frame.draw(svg, &title, ["accesses", "pages"], short);
     let mut seqs: Vec<u64> = samples
         .iter()
         .flat_map(|sample| sample.sizes.iter().map(|one| one.seq))
@@ -44,7 +44,7 @@ pub(super) fn draw(svg: &mut Svg, frame: Frame, record: &Record) {
     seqs.dedup();
     for seq in &seqs {
         let band = band(frame, samples, *seq);
-        svg.area(&band, colour(*seq));
+        svg.area(&band, format_args!("fill=\"{}\"", colour(*seq)));
     }
     let memory = (frame.at(0, memory_pages), frame.at(x_max, memory_pages));
     svg.line(

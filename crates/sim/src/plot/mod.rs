@@ -8,7 +8,7 @@
 mod bars;
 mod curves;
 mod generations;
-mod svg;
+pub mod svg;
 
 pub use self::bars::{Bars, stacked_bars};
 use self::svg::{Frame, Svg};
@@ -47,7 +47,7 @@ pub(crate) fn picture(records: &[Record]) -> String {
         true => with_generations.len(),
         false => of_traces.len(),
     };
-    let mut svg = Svg::new(WIDTH, PANEL_HEIGHT * nr_panels as i64);
+    let mut svg = Svg::of_panels(WIDTH, PANEL_HEIGHT * nr_panels as i64);
     let frames = (0..).map(|number| Frame::of_panel(number, WIDTH, PANEL_HEIGHT));
     if are_generations {
         for (record, frame) in with_generations.into_iter().zip(frames) {

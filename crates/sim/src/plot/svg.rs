@@ -1,8 +1,8 @@
-//! The few shapes a plot is made of, and frames with axes.
+//! The few shapes a picture is made of, and frames with axes.
 //!
 //! **Owns** coordinates and text of SVG. **Does not own** what is drawn.
 
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 
 /// Coordinates are in tenths of a pixel.
 const SCALE: i64 = 10;
@@ -10,42 +10,44 @@ const SCALE: i64 = 10;
 /// Most ticks of an axis, the one at 0 not counted.
 const NR_TICKS_MAX: u64 = 6;
 
+/// Where a text stands in respect to its point, and its colour.
+const START_BLACK: &str = "text-anchor=\"start\" fill=\"#000000\"";
+const MIDDLE_GREY: &str = "text-anchor=\"middle\" fill=\"#555555\"";
+const END_GREY: &str = "text-anchor=\"end\" fill=\"#555555\"";
+
 /// A picture being drawn.
 #[derive(Debug)]
-pub(super) struct Svg {
+pub struct Svg {
     text: String,
 }
 
-/// Where a text stands in respect to its point.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Anchor {
-    Start,
-    Middle,
-    End,
-}
-
 /// A point in tenths of a pixel.
-pub(super) type Point = (i64, i64);
+pub type Point = (i64, i64);
 
 impl Svg {
-    /// An empty white picture of so many pixels.
-    pub(super) fn new(width: i64, height: i64) -> Svg {
+    /// An empty picture of so many pixels, with whatever else is said of it.
+    pub fn new(width: u64, height: u64, attributes: impl Display) -> Svg {
         let mut svg = Svg {
             text: String::new(),
         };
         svg.add(format_args!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
-             viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" font-size=\"12\">"
-        ));
-        svg.add(format_args!(
-            "<rect width=\"{width}\" height=\"{height}\" fill=\"#ffffff\"/>"
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" {attributes}>"
         ));
         svg
     }
 
+    /// An empty white picture of so many pixels, for a document.
+    pub(super) fn of_panels(width: i64, height: i64) -> Svg {
+        let size = format!("width=\"{width}\" height=\"{height}\"");
+        let attributes = format_args!("{size} font-family=\"sans-serif\" font-size=\"12\"");
+        let mut svg = Svg::new(width.unsigned_abs(), height.unsigned_abs(), attributes);
+        svg.add(format_args!("<rect {size} fill=\"#ffffff\"/>"));
+        svg
+    }
+
     /// The picture.
-    pub(super) fn finish(mut self) -> String {
-        self.add(format_args!("</svg>"));
+    pub fn finish(mut self) -> String {
+        self.add("</svg>");
         self.text
     }
 
@@ -59,19 +61,16 @@ impl Svg {
         ));
     }
 
-    pub(super) fn polyline(&mut self, points: &[Point], colour: &str) {
+    /// A line through points.
+    pub fn polyline(&mut self, points: &[Point], attributes: impl Display) {
         let points = listed(points);
-        self.add(format_args!(
-            "<polyline points=\"{points}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" \
-             stroke-linejoin=\"round\"/>"
-        ));
+        self.add(format_args!("<polyline {attributes} points=\"{points}\"/>"));
     }
 
-    pub(super) fn area(&mut self, points: &[Point], colour: &str) {
+    /// What is within points.
+    pub fn area(&mut self, points: &[Point], attributes: impl Display) {
         let points = listed(points);
-        self.add(format_args!(
-            "<polygon points=\"{points}\" fill=\"{colour}\"/>"
-        ));
+        self.add(format_args!("<polygon {attributes} points=\"{points}\"/>"));
     }
 
     pub(super) fn dot(&mut self, at: Point, colour: &str) {
@@ -81,19 +80,16 @@ impl Svg {
         ));
     }
 
-    pub(super) fn text(&mut self, at: Point, anchor: Anchor, colour: &str, text: &str) {
-        let anchor = match anchor {
-            Anchor::Start => "start",
-            Anchor::Middle => "middle",
-            Anchor::End => "end",
-        };
+    /// A text from a point on, or where the attributes say.
+    pub fn text(&mut self, at: Point, attributes: impl Display, text: &str) {
         let (x, y, text) = (Pixels(at.0), Pixels(at.1), escaped(text));
         self.add(format_args!(
-            "<text x=\"{x}\" y=\"{y}\" text-anchor=\"{anchor}\" fill=\"{colour}\">{text}</text>"
+            "<text x=\"{x}\" y=\"{y}\" {attributes}>{text}</text>"
         ));
     }
 
-    fn add(&mut self, element: std::fmt::Arguments<'_>) {
+    /// Any element.
+    pub fn add(&mut self, element: impl Display) {
         writeln!(self.text, "{element}").expect("a String takes everything");
     }
 }
@@ -101,7 +97,7 @@ impl Svg {
 /// Tenths of a pixel, as pixels.
 struct Pixels(i64);
 
-impl std::fmt::Display for Pixels {
+impl Display for Pixels {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (whole, tenths) = (self.0.div_euclid(SCALE), self.0.rem_euclid(SCALE));
         match tenths {
@@ -116,9 +112,11 @@ fn listed(points: &[Point]) -> String {
     points.iter().map(point).collect::<Vec<_>>().join(" ")
 }
 
-fn escaped(text: &str) -> String {
+/// A text as it stands in markup, in an attribute, too.
+pub fn escaped(text: &str) -> String {
     let text = text.replace('&', "&amp;").replace('<', "&lt;");
-    text.replace('>', "&gt;").replace('"', "&quot;")
+    let text = text.replace('>', "&gt;").replace('"', "&quot;");
+    text.replace('\'', "&#39;")
 }
 
 /// A panel's plane: from numbers to points.
@@ -182,53 +180,29 @@ impl Frame {
         }
     }
 
-    /// Draws title, axes and the ticks of the y axis. The x axis has no numbers: [`Frame::x_label`] puts words there.
-    pub(super) fn draw_without_ticks(&self, svg: &mut Svg, title: &str, names: [&str; 2]) {
-        self.outline(svg, title, names, short);
-    }
-
     /// A label below the x axis.
     pub(super) fn x_label(&self, svg: &mut Svg, x: u64, label: &str) {
         let (at, y) = self.at(x, 0);
-        svg.text((at, y + 18 * SCALE), Anchor::Middle, "#555555", label);
+        svg.text((at, y + 18 * SCALE), MIDDLE_GREY, label);
     }
 
-    fn outline(
+    /// Draws title, axes and the ticks of the y axis. The x axis has no numbers: [`Frame::x_label`] puts words there.
+    pub(super) fn outline(
         &self,
         svg: &mut Svg,
         title: &str,
         [x_name, y_name]: [&str; 2],
         y_label: impl Fn(u64) -> String,
     ) {
-        svg.text(
-            (self.left, self.top - 20 * SCALE),
-            Anchor::Start,
-            "#000000",
-            title,
-        );
-        svg.text(
-            (self.left, self.top - 6 * SCALE),
-            Anchor::End,
-            "#555555",
-            y_name,
-        );
+        svg.text((self.left, self.top - 20 * SCALE), START_BLACK, title);
+        svg.text((self.left, self.top - 6 * SCALE), END_GREY, y_name);
         for y in ticks(self.y_max) {
             let (x, at) = self.at(0, y);
             svg.line((x, at), (self.right, at), "stroke=\"#dddddd\"");
-            svg.text(
-                (x - 6 * SCALE, at + 4 * SCALE),
-                Anchor::End,
-                "#555555",
-                &y_label(y),
-            );
+            svg.text((x - 6 * SCALE, at + 4 * SCALE), END_GREY, &y_label(y));
         }
         let middle = (self.left + self.right) / 2;
-        svg.text(
-            (middle, self.bottom + 36 * SCALE),
-            Anchor::Middle,
-            "#555555",
-            x_name,
-        );
+        svg.text((middle, self.bottom + 36 * SCALE), MIDDLE_GREY, x_name);
         svg.line(
             (self.left, self.bottom),
             (self.right, self.bottom),
@@ -242,7 +216,7 @@ impl Frame {
         let (from, to) = (self.right + 8 * SCALE, self.right + 20 * SCALE);
         let style = format!("stroke=\"{colour}\" stroke-width=\"6\"");
         svg.line((from, y - 4 * SCALE), (to, y - 4 * SCALE), &style);
-        svg.text((self.right + 24 * SCALE, y), Anchor::Start, "#000000", text);
+        svg.text((self.right + 24 * SCALE, y), START_BLACK, text);
     }
 }
 
@@ -255,7 +229,7 @@ fn ticks(most: u64) -> impl Iterator<Item = u64> {
 }
 
 /// A number with as few digits as a tick needs.
-fn short(number: u64) -> String {
+pub(super) fn short(number: u64) -> String {
     match number {
         n if n > 0 && n.is_multiple_of(1_000_000) => format!("{}M", n / 1_000_000),
         n if n > 0 && n.is_multiple_of(100_000) && n > 1_000_000 => {
@@ -264,11 +238,6 @@ fn short(number: u64) -> String {
         n if n > 0 && n.is_multiple_of(1000) => format!("{}k", n / 1000),
         n => n.to_string(),
     }
-}
-
-/// A count as the label of a tick.
-pub(super) fn count_label(number: u64) -> String {
-    short(number)
 }
 
 #[cfg(test)]

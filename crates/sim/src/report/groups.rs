@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{
     ByKind, Record,
-    table::{aligned, grouped},
+    table::{grouped, indented},
 };
 use crate::{outcome::GroupCounts, ratio::Ratio};
 
@@ -118,7 +118,7 @@ pub(super) fn tables(records: &[Record]) -> String {
         if !rows.is_empty() {
             let memory = grouped(u64::from(record.memory_pages));
             text.push_str(&format!("\n  {} in {memory} pages\n", record.policy));
-            text.push_str(&aligned(HEADER, rows));
+            text.push_str(&indented(&HEADER, rows));
         }
     }
     text

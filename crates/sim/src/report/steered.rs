@@ -7,7 +7,7 @@ use strata_control::page_cache::TierCounts;
 
 use super::{
     Record,
-    table::{aligned, grouped},
+    table::{grouped, indented},
 };
 use crate::{
     ratio::Ratio,
@@ -239,7 +239,7 @@ pub(super) fn table(records: &[Record]) -> String {
     }
     let who = steered.iter().map(|(record, of)| who(record, of));
     let pages = steered.iter().map(|(record, of)| pages(record, of));
-    let (who, pages) = (aligned(WHO, who.collect()), aligned(PAGES, pages.collect()));
+    let (who, pages) = (indented(&WHO, who), indented(&PAGES, pages));
     let caches = steered.iter().filter_map(|(record, of)| {
         let cache = of.page_cache.as_ref()?;
         Some(cached(record, cache))
@@ -249,7 +249,7 @@ pub(super) fn table(records: &[Record]) -> String {
         true => String::new(),
         false => format!(
             "\npage cache that was dropped, by how it was read, and that came in\n{}",
-            aligned(CACHE, caches)
+            indented(&CACHE, caches)
         ),
     };
     format!("\n{who}\n{pages}{caches}")

@@ -9,6 +9,7 @@
 //! **Owns** the columns and the spacing. **Does not own** the records.
 
 use super::{Record, groups, steered, tiers};
+use crate::table::aligned;
 
 /// What is told of a run.
 const MEASURES: [&str; 6] = [
@@ -72,9 +73,11 @@ fn of_one_trace(records: &[Record]) -> String {
         let cells: Vec<_> = records.iter().map(measures).collect();
         let lines = MEASURES.iter().enumerate().map(|(at, name)| {
             let of_each = cells.iter().map(|of| of[at].clone());
-            std::iter::once((*name).to_owned()).chain(of_each).collect()
+            std::iter::once((*name).to_owned())
+                .chain(of_each)
+                .collect::<Vec<_>>()
         });
-        return aligned_lines(std::iter::once(head).chain(lines).collect());
+        return indented(&head, lines);
     }
     let tables = [MISS_RATIO, ESTIMATED_TIME].map(|measure| {
         let at = MEASURES.iter().position(|one| *one == measure);
@@ -84,9 +87,9 @@ fn of_one_trace(records: &[Record]) -> String {
             let of_each = by_policy.iter().map(|of| measures(&of[size])[at].clone());
             std::iter::once(memory(&by_policy[0][size]))
                 .chain(of_each)
-                .collect()
+                .collect::<Vec<_>>()
         });
-        aligned_lines(std::iter::once(head).chain(lines).collect())
+        indented(&head, lines)
     });
     tables.join("\n")
 }
@@ -94,12 +97,15 @@ fn of_one_trace(records: &[Record]) -> String {
 /// A line a run: of one policy, an amount of memory each.
 fn by_size(records: &[Record]) -> String {
     let head = ["policy", "memory"].iter().chain(&MEASURES);
-    let head = head.map(|title| (*title).to_owned()).collect();
+    let head: Vec<&str> = head.copied().collect();
     let lines = records.iter().map(|record| {
         let of_run = [record.policy.clone(), memory(record)];
-        of_run.into_iter().chain(measures(record)).collect()
+        of_run
+            .into_iter()
+            .chain(measures(record))
+            .collect::<Vec<_>>()
     });
-    aligned_lines(std::iter::once(head).chain(lines).collect())
+    indented(&head, lines)
 }
 
 fn memory(record: &Record) -> String {
@@ -121,27 +127,13 @@ fn measures(record: &Record) -> [String; MEASURES.len()] {
     ]
 }
 
-/// Columns as wide as their widest cell; text left, numbers right.
-pub(super) fn aligned<const N: usize>(header: [&str; N], rows: Vec<[String; N]>) -> String {
-    let head = header.map(str::to_owned).to_vec();
-    let rows = rows.into_iter().map(|row| row.to_vec());
-    aligned_lines(std::iter::once(head).chain(rows).collect())
-}
-
-fn aligned_lines(rows: Vec<Vec<String>>) -> String {
-    let mut text = String::new();
-    for row in &rows {
-        for (at, cell) in row.iter().enumerate() {
-            let widths = rows.iter().map(|row| row[at].chars().count());
-            let width = widths.max().unwrap_or_default();
-            text.push_str(&match at {
-                0 => format!("  {cell:<width$}"),
-                _ => format!("  {cell:>width$}"),
-            });
-        }
-        text.push('\n');
-    }
-    text
+/// What a line is of to the left, numbers to the right, all of it two spaces in.
+pub(super) fn indented<R: AsRef<[String]>>(
+    head: &[impl AsRef<str>],
+    rows: impl IntoIterator<Item = R>,
+) -> String {
+    let head: Vec<&str> = head.iter().map(AsRef::as_ref).collect();
+    aligned(&format!("  <{}", head.join("|")), rows)
 }
 
 /// Digits in threes.

@@ -8,7 +8,7 @@ use strata_lru::TieringStats;
 
 use super::{
     Record,
-    table::{aligned, grouped},
+    table::{grouped, indented},
 };
 use crate::outcome::TierCounts;
 
@@ -98,7 +98,7 @@ pub(super) fn table(records: &[Record]) -> String {
     let rows: Vec<_> = records.iter().filter_map(of_tiers).collect();
     match rows.is_empty() {
         true => String::new(),
-        false => format!("\n{}", aligned(HEADER, rows)),
+        false => format!("\n{}", indented(&HEADER, rows)),
     }
 }
 

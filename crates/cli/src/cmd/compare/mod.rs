@@ -19,9 +19,10 @@ use strata_host::compare::{
 };
 
 use crate::args::{Format, one_of, refuse_option, size_arg, table_or_json};
-use crate::failure::UsageError;
-use crate::interrupt::Interrupts;
+use crate::failure::refuse;
+use crate::interrupt::Interrupt;
 use crate::progress::Bar;
+use crate::target::program;
 use crate::{print, render};
 use carried::Carried;
 
@@ -149,28 +150,20 @@ fn arm_arg() -> impl TypedValueParser<Value = ArmKind> {
 impl CompareArgs {
     /// Takes the options together.
     fn into_config(self) -> anyhow::Result<CompareConfig> {
-        let refuse = |why: &str| UsageError(why.to_owned());
-        if self
-            .command
-            .first()
-            .is_none_or(|program| program.is_empty())
-        {
-            return Err(refuse("the command after -- is empty; name a program").into());
-        }
+        program(self.command.clone())?;
         if has_twins(&self.arms) {
-            return Err(refuse("--arms names an arm twice; name each once").into());
+            return refuse("--arms names an arm twice; name each once");
         }
         if has_twins(&self.memory) {
-            return Err(refuse("--memory has a size twice; give each once").into());
+            return refuse("--memory has a size twice; give each once");
         }
         let has_both = [ArmKind::Kernel, ArmKind::Strata]
             .iter()
             .all(|arm| self.arms.contains(arm));
         if self.match_memory && !has_both {
-            return Err(refuse(
+            return refuse(
                 "--match-memory gives the arm kernel the memory that the arm strata used; name both in --arms",
-            )
-            .into());
+            );
         }
         let options = self.carried;
         if options
@@ -178,10 +171,9 @@ impl CompareArgs {
             .iter()
             .any(|word| word == "--policy=none")
         {
-            return Err(refuse(
+            return refuse(
                 "--policy none is what the arm kernel is; leave it out, or compare --arms none,kernel",
-            )
-            .into());
+            );
         }
         Ok(CompareConfig {
             strata: std::env::current_exe().context("finding our own program failed")?,
@@ -212,7 +204,7 @@ impl CompareArgs {
 pub(crate) fn run(args: CompareArgs) -> anyhow::Result<ExitCode> {
     let format = args.format;
     let config = args.into_config()?;
-    let interrupt = Interrupts::install()?;
+    let interrupt = Interrupt::with_something_under_way()?;
     let bar = Bar::runs("compare", config.nr_runs());
     let shown = bar.clone_handle();
     let mut tell = |event: CompareEvent<'_>| match event {

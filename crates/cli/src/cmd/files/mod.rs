@@ -19,7 +19,7 @@ use strata_linux::page_cache::{Dropped, drop_idle};
 use strata_linux::units::Bytes;
 
 use crate::args::{Format, at_least, parse_percent, refuse_option, table_or_json};
-use crate::failure::UsageError;
+use crate::failure::{UsageError, refuse};
 use crate::interrupt::Interrupt;
 use crate::print;
 use crate::progress::Bar;
@@ -156,17 +156,14 @@ pub(crate) fn run(args: &FilesArgs) -> anyhow::Result<ExitCode> {
         reset_share: args.reset_counts.unwrap_or_default(),
     };
     if args.reset_counts.is_some() && args.watch.or(args.drop_cold).is_none() {
-        return Err(UsageError(
-            "--reset-counts is part of a watch: add --watch DURATION or --drop-cold AGE".to_owned(),
-        )
-        .into());
+        return refuse(
+            "--reset-counts is part of a watch: add --watch DURATION or --drop-cold AGE",
+        );
     }
     if args.reset_counts.is_some() && args.under.is_some() && args.cgroup.is_none() {
-        return Err(UsageError(
-            "--reset-counts --under DIR would reset counts of files outside of DIR, too: leave --under out, or add --cgroup PATH"
-                .to_owned(),
-        )
-        .into());
+        return refuse(
+            "--reset-counts --under DIR would reset counts of files outside of DIR, too: leave --under out, or add --cgroup PATH",
+        );
     }
     let (report, dropped) = match args.watch.or(args.drop_cold) {
         None => {

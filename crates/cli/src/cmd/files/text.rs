@@ -5,32 +5,23 @@
 use strata_host::observe::files::{FileRow, FilesReport, Recency};
 use strata_linux::page_cache::{Dropped, Left};
 use strata_linux::units::Bytes;
+use strata_sim::table::aligned;
 
 /// The whole answer.
 pub(super) fn table(report: &FilesReport, dropped: Option<&Dropped>, is_dry_run: bool) -> String {
-    let widest = report.files.iter().map(|file| file.group.chars().count());
-    let width = widest.max().unwrap_or_default().max("GROUP".len());
     let of_use = match report.watched {
-        None => format!("{:>10}", "USED"),
-        Some(_) => columns(["READ", "IDLE", "UNKNOWN", "MAPPED"]),
+        None => "     USED",
+        Some(_) => "     READ|     IDLE|  UNKNOWN|   MAPPED",
     };
-    let mut text = format!(
-        "{:>10} {of_use} {:>10}  {:4}  {:width$}  FILE\n",
-        "CACHED", "DIRTY", "OPEN", "GROUP"
-    );
-    for file in &report.files {
-        text += &line(file, width, report.sampled_share < 1.0);
-    }
+    let head = format!("    CACHED|{of_use}|    DIRTY|<OPEN|<GROUP|<FILE");
+    let rows = report.files.iter();
+    let rows = rows.map(|file| row(file, report.sampled_share < 1.0));
+    let mut text = aligned(&head, rows);
     text += &summary(report);
     if let Some(dropped) = dropped {
         text += &of_dropped(dropped, is_dry_run);
     }
     text
-}
-
-fn columns<T: ToString>(values: [T; 4]) -> String {
-    let values = values.map(|value| format!("{:>10}", value.to_string()));
-    values.join(" ")
 }
 
 /// A size, with a mark if it is an estimate.
@@ -41,29 +32,27 @@ fn size(bytes: u64, is_estimate: bool) -> String {
     }
 }
 
-fn line(file: &FileRow, width: usize, is_estimate: bool) -> String {
+fn row(file: &FileRow, is_estimate: bool) -> Vec<String> {
     let size = |bytes| size(bytes, is_estimate);
     let of_use = match file.recency {
-        None => format!("{:>10}", size(file.used_bytes)),
-        Some(recency) => columns(
-            [
-                recency.read_bytes,
-                recency.idle_bytes,
-                recency.unknown_bytes,
-                file.mapped_bytes,
-            ]
-            .map(size),
-        ),
+        None => vec![file.used_bytes],
+        Some(recency) => vec![
+            recency.read_bytes,
+            recency.idle_bytes,
+            recency.unknown_bytes,
+            file.mapped_bytes,
+        ],
     };
-    format!(
-        "{:>10} {of_use} {:>10}  {:4}  {:width$}  {}{}\n",
-        size(file.cached_bytes),
+    let deleted = if file.is_deleted { " (deleted)" } else { "" };
+    let mut row = vec![size(file.cached_bytes)];
+    row.extend(of_use.into_iter().map(size));
+    row.extend([
         size(file.dirty_bytes),
-        if file.is_open { "yes" } else { "no" },
-        file.group,
-        file.path,
-        if file.is_deleted { " (deleted)" } else { "" },
-    )
+        if file.is_open { "yes" } else { "no" }.to_owned(),
+        file.group.clone(),
+        format!("{}{deleted}", file.path),
+    ]);
+    row
 }
 
 /// What all files have together, and how far that is to be trusted.

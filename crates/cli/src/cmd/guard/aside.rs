@@ -1,4 +1,4 @@
-//! What a guard's loop has others do, because it may wait for an output or a disk: stdout, and the rules file.
+//! What a guard's loop has others do, because it may wait for an output, a listener or a disk.
 //!
 //! **Owns** these threads. **Does not own** any text (`print`), nor what rules mean (`rules_file`).
 //!
@@ -16,55 +16,45 @@ use strata_host::managed::measure_read_latency;
 use super::rules_file::RulesFile;
 use crate::print;
 
-/// Texts that wait for whoever reads stdout; what comes beyond is lost.
-const TEXTS_MAX: usize = 64;
-/// The end waits no longer for whoever reads stdout.
-const END_WAIT_MAX: Duration = Duration::from_secs(1);
-
-/// Writes to stdout.
+/// A thread that talks to somebody who may not listen.
 #[derive(Debug)]
-pub(super) struct Stdout {
-    texts: SyncSender<String>,
-    thread: JoinHandle<io::Result<()>>,
+pub(super) struct Talker<T, E> {
+    words: SyncSender<T>,
+    thread: JoinHandle<E>,
 }
 
-impl Stdout {
-    /// Starts the thread.
+impl<T: Send + 'static, E: Send + 'static> Talker<T, E> {
+    /// Starts the thread; what is said while so many words wait is lost.
     ///
     /// # Errors
     /// There can be none.
-    pub(super) fn start() -> io::Result<Stdout> {
-        let (texts, received) = sync_channel::<String>(TEXTS_MAX);
-        let write = move || received.iter().try_for_each(print::data);
-        let thread = thread::Builder::new().name("strata-stdout".to_owned());
-        Ok(Stdout {
-            texts,
-            thread: thread.spawn(write)?,
-        })
+    pub(super) fn start(
+        name: &str,
+        waiting_max: usize,
+        talk: impl FnOnce(Receiver<T>) -> E + Send + 'static,
+    ) -> io::Result<Talker<T, E>> {
+        let (words, heard) = sync_channel(waiting_max);
+        let thread = thread::Builder::new().name(name.to_owned());
+        let thread = thread.spawn(move || talk(heard))?;
+        Ok(Talker { words, thread })
     }
 
-    /// Hands a text over. Returns whether stdout can be written still.
-    pub(super) fn say(&self, text: String) -> bool {
+    /// Hands a word over. Returns whether the thread is there still.
+    pub(super) fn say(&self, word: T) -> bool {
         !matches!(
-            self.texts.try_send(text),
+            self.words.try_send(word),
             Err(TrySendError::Disconnected(_))
         )
     }
 
-    /// Waits a little until all is written.
-    ///
-    /// # Errors
-    /// Those of the stream.
-    pub(super) fn end(self) -> io::Result<()> {
-        drop(self.texts);
-        let until = Instant::now() + END_WAIT_MAX;
+    /// Waits so long at most until all is said. Returns how that went, if it is over.
+    pub(super) fn end(self, wait_max: Duration) -> Option<E> {
+        drop(self.words);
+        let until = Instant::now() + wait_max;
         while !self.thread.is_finished() && Instant::now() < until {
             thread::sleep(Duration::from_millis(2));
         }
-        match self.thread.is_finished() {
-            true => self.thread.join().unwrap_or(Ok(())),
-            false => Ok(()),
-        }
+        self.thread.is_finished().then(|| self.thread.join().ok())?
     }
 }
 

@@ -15,6 +15,7 @@ use strata_host::managed::history::{
 };
 use strata_linux::units::Bytes;
 use strata_sim::plot::{Bars, stacked_bars};
+use strata_sim::table::aligned;
 
 use crate::args::{Format, at_least, one_of};
 use crate::cmd::report_file::ReportFile;
@@ -138,7 +139,7 @@ fn text(account: &Account, columns: Option<usize>) -> String {
         ..3600 => ("minute", ""),
         _ => ("hour", "mean "),
     };
-    let mut text = format!(
+    let text = format!(
         "given back {}, of which {} came back ({:.1} %)\n{} were away on average, for {} of swap and ages; in the last {unit} told {}\n\n",
         Bytes(taken),
         Bytes(back),
@@ -147,55 +148,33 @@ fn text(account: &Account, columns: Option<usize>) -> String {
         Bytes(all.price_bytes),
         Bytes(last.figures.away_bytes),
     );
-    let mut line = |cells: [&str; 7], rest: &str| {
-        let [first, used, away, given, back, price, age] = cells;
-        let line = format!(
-            "{first:>16}  {used:>10}  {away:>10}  {given:>10}  {back:>10}  {price:>10}  {age:>7}  {rest}"
-        );
-        text.push_str(&print::cut(line.trim_end(), columns));
-        text.push('\n');
+    let heads = |first: &str, mean: &str, last: &str| {
+        let [used, away, price] = ["used", "away", "price"].map(|name| format!("{mean}{name}"));
+        format!("{first:>16}|{used:>10}|{away:>10}|given back| came back|{price:>10}|{last}")
     };
-    let heads = |first: &str, mean: &str, age: &str| {
-        let of_mean = |name: &str| format!("{mean}{name}");
-        [
-            first.to_owned(),
-            of_mean("used"),
-            of_mean("away"),
-            "given back".to_owned(),
-            "came back".to_owned(),
-            of_mean("price"),
-            age.to_owned(),
-        ]
-    };
-    let cells = |of: &Figures| {
-        [
+    let cells = |first: String, of: &Figures, age: String, last: String| {
+        let [used, away, given, back, price] = [
             of.used_lately_bytes,
             of.away_bytes,
             of.taken_bytes,
             of.came_back_bytes,
             of.price_bytes,
         ]
-        .map(|bytes| Bytes(bytes).to_string())
+        .map(|bytes| Bytes(bytes).to_string());
+        [first, used, away, given, back, price, age, last]
     };
     let most = slots.iter().map(|slot| slot.figures.away_bytes).max();
-    line(
-        heads("time", of_slot, "cpu").each_ref().map(String::as_str),
-        "away",
-    );
-    for slot in slots {
+    let rows = slots.iter().map(|slot| {
         let of = &slot.figures;
         let share = u128::from(of.away_bytes) * u128::from(BAR_COLUMNS);
         let bar = "#".repeat(share.div_ceil(u128::from(most.unwrap_or(0).max(1))) as usize);
-        let [used, away, given, back, price] = &cells(of);
         let cpu = match of.cpu_ns {
             0 => "-".to_owned(),
             ns => format!("{:.1} s", ns as f64 / 1e9),
         };
-        line([&slot.time, used, away, given, back, price, &cpu], &bar);
-    }
-    line([""; 7], "");
-    let titles = heads("mean resident", "mean ", "idle at");
-    line(titles.each_ref().map(String::as_str), "group");
+        cells(slot.time.clone(), of, cpu, bar)
+    });
+    let mut tables = aligned(&heads("time", of_slot, "    cpu|<away"), rows) + "\n";
     let (told, more) = account
         .groups
         .split_at(account.groups.len().min(GROUPS_MAX));
@@ -203,14 +182,15 @@ fn text(account: &Account, columns: Option<usize>) -> String {
         group: format!("{} more", more.len()),
         figures: sum_of(more),
     });
-    for GroupSum { group, figures } in told.iter().chain(&rest) {
-        let [used, away, given, back, price] = &cells(figures);
-        let resident = Bytes(figures.resident_bytes).to_string();
-        let age = span(figures.age_anon_ms.next_multiple_of(1000));
-        let who = group.escape_default().to_string();
-        line([&resident, used, away, given, back, price, &age], &who);
-    }
-    text
+    let rows = told.iter().chain(&rest).map(|of| {
+        let resident = Bytes(of.figures.resident_bytes).to_string();
+        let age = span(of.figures.age_anon_ms.next_multiple_of(1000));
+        let who = of.group.escape_default().to_string();
+        cells(resident, &of.figures, age, who)
+    });
+    let head = heads("mean resident", "mean ", "idle at|<group");
+    tables += &aligned(&head, rows);
+    text + &print::cut(&tables, columns)
 }
 
 /// Groups together.

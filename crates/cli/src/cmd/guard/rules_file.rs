@@ -35,7 +35,7 @@ const SWAPPINESS_MAX: u8 = 200;
 type Text = Spanned<String>;
 
 /// What a file says.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct RulesFile {
     pub(super) rules: Rules,
     /// The share of all processors.
@@ -119,7 +119,10 @@ struct Wrong {
 }
 
 /// A value, or what is wrong with its text.
-fn value<T, E: ToString>(text: &Text, parse: impl Fn(&str) -> Result<T, E>) -> Result<T, Wrong> {
+fn value<T, E: ToString>(
+    text: &Text,
+    parse: impl FnOnce(&str) -> Result<T, E>,
+) -> Result<T, Wrong> {
     parse(text.as_ref()).map_err(|error| Wrong {
         at: text.span(),
         why: error.to_string(),
@@ -128,7 +131,7 @@ fn value<T, E: ToString>(text: &Text, parse: impl Fn(&str) -> Result<T, E>) -> R
 
 fn optional<T, E: ToString>(
     text: Option<&Text>,
-    parse: impl Fn(&str) -> Result<T, E>,
+    parse: impl FnOnce(&str) -> Result<T, E>,
 ) -> Result<Option<T>, Wrong> {
     text.map(|text| value(text, parse)).transpose()
 }
@@ -157,10 +160,7 @@ fn parse(text: &str) -> Result<RulesFile, Wrong> {
     })?;
     let mut rules = Rules::default();
     for text in &file.exclude {
-        rules.exclude(text.as_ref()).map_err(|error| Wrong {
-            at: text.span(),
-            why: error.to_string(),
-        })?;
+        value(text, |text| rules.exclude(text))?;
     }
     if let Some(host) = &file.host {
         rules.free_share = optional(host.free.as_ref(), parse_percent)?;

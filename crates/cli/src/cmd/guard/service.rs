@@ -6,9 +6,8 @@
 //! **Invariants** I1: neither can hold a guard up, or end it: a thread of its own waits for a service manager that does not
 //! listen, and without one nothing is said.
 
-use std::sync::mpsc::{SyncSender, sync_channel};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use sd_notify::NotifyState;
@@ -17,6 +16,7 @@ use strata_host::metrics::render_guard;
 use strata_host::remote::{MetricsConfig, Served};
 use strata_linux::units::Bytes;
 
+use super::aside::Talker;
 use crate::print;
 
 /// Scrapes are answered for so long at each turn.
@@ -31,7 +31,7 @@ pub(super) struct Service {
     served: Option<Served>,
     metrics: String,
     is_ready: bool,
-    manager: Option<Manager>,
+    manager: Option<Talker<Word, ()>>,
 }
 
 impl Service {
@@ -51,7 +51,7 @@ impl Service {
             served,
             metrics: String::new(),
             is_ready: false,
-            manager: Manager::find(),
+            manager: manager(),
         })
     }
 
@@ -80,13 +80,14 @@ impl Service {
     /// The guard ends.
     pub(super) fn end(self) {
         self.say(Word::Stopping);
-        self.manager.into_iter().for_each(Manager::leave);
+        // No longer than the last word may take.
+        self.manager.and_then(|manager| manager.end(LAST_WORD_MAX));
     }
 
     fn say(&self, word: Word) {
         if let Some(manager) = &self.manager {
             // One that does not listen misses it.
-            let _missed = manager.words.try_send(word);
+            let _is_there = manager.say(word);
         }
     }
 }
@@ -111,45 +112,25 @@ enum Word {
     Stopping,
 }
 
-/// The way to the service manager.
-struct Manager {
-    words: SyncSender<Word>,
-    thread: JoinHandle<()>,
-}
-
-impl Manager {
-    /// `None` where none has started this process.
-    fn find() -> Option<Manager> {
-        std::env::var_os("NOTIFY_SOCKET")?;
-        let (words, heard) = sync_channel::<Word>(WAITING_MAX);
-        let talk = move || {
-            for word in heard {
-                let said = match &word {
-                    Word::Ready => sd_notify::notify(&[NotifyState::Ready]),
-                    Word::Status(line) => sd_notify::notify(&[NotifyState::Status(line)]),
-                    Word::Watchdog => sd_notify::notify(&[NotifyState::Watchdog]),
-                    Word::Stopping => sd_notify::notify(&[NotifyState::Stopping]),
-                };
-                if let Err(error) = said {
-                    tracing::debug!("the service manager is not told: {error}");
-                }
+/// The way to the service manager; `None` where none has started this process.
+fn manager() -> Option<Talker<Word, ()>> {
+    std::env::var_os("NOTIFY_SOCKET")?;
+    let talk = |heard: Receiver<Word>| {
+        for word in heard {
+            let said = match &word {
+                Word::Ready => sd_notify::notify(&[NotifyState::Ready]),
+                Word::Status(line) => sd_notify::notify(&[NotifyState::Status(line)]),
+                Word::Watchdog => sd_notify::notify(&[NotifyState::Watchdog]),
+                Word::Stopping => sd_notify::notify(&[NotifyState::Stopping]),
+            };
+            if let Err(error) = said {
+                tracing::debug!("the service manager is not told: {error}");
             }
-        };
-        let started = thread::Builder::new().name("strata-notify".to_owned());
-        let thread = started.spawn(talk);
-        let told = |error: &std::io::Error| {
-            print::warning(&format_args!("the service manager is not told: {error}"));
-        };
-        let thread = thread.inspect_err(told).ok()?;
-        Some(Manager { words, thread })
-    }
-
-    /// Ends the thread, but waits no longer than the last word may take.
-    fn leave(self) {
-        drop(self.words);
-        let until = Instant::now() + LAST_WORD_MAX;
-        while !self.thread.is_finished() && Instant::now() < until {
-            thread::sleep(Duration::from_millis(5));
         }
-    }
+    };
+    let told = |error: &std::io::Error| {
+        print::warning(&format_args!("the service manager is not told: {error}"));
+    };
+    let started = Talker::start("strata-notify", WAITING_MAX, talk);
+    started.inspect_err(told).ok()
 }

@@ -6,6 +6,7 @@ use strata_host::managed::{GroupStatus, Status, TierStatus};
 use strata_host::observe::ledger::NodeStatus;
 use strata_linux::addr::PAGE_BYTES;
 use strata_linux::units::Bytes;
+use strata_sim::table::aligned;
 
 use crate::duration::span;
 use crate::print;
@@ -93,44 +94,13 @@ pub(super) fn table(status: &Status, columns: Option<usize>) -> String {
     for fit in status.fits.iter().filter(|fit| fit.why_nobody.is_some()) {
         text.push_str(&format!("{fit}\n"));
     }
-    let line = |cells: [String; 9], who: &str| {
-        let [
-            resident,
-            used,
-            could,
-            away,
-            back,
-            allowed,
-            promise,
-            age,
-            why,
-        ] = cells;
-        format!(
-            "{resident:>10}  {used:>10}  {could:>10}  {away:>10}  {back:>10}  {allowed:>10}  {promise:>11}  {age:>6}  {why:<18}  {who}"
-        )
-    };
-    let heads = [
-        "resident",
-        "used",
-        "could give",
-        "away",
-        "back/min",
-        "may/min",
-        "promise",
-        "idle at",
-        "why not more",
-    ];
-    text.push('\n');
-    text.push_str(&print::cut(
-        &line(heads.map(str::to_owned), "group"),
-        columns,
-    ));
-    text.push('\n');
+    let head = "  resident|      used|could give|      away|  back/min|   may/min|    promise|idle at|<why not more      |<group";
     let is_told = |group: &&GroupStatus| group.resident_bytes + group.away_bytes >= ROW_BYTES_MIN;
-    for group in status.groups.iter().filter(is_told) {
+    let rows = status.groups.iter().filter(is_told).map(|group| {
         let bytes = |bytes: u64| Bytes(bytes).to_string();
-        let age = seconds(group.age_anon_ms);
-        let cells = [
+        // A pod's path is long, and says no more than its uid and its container's id.
+        let of_pod = group.name.as_ref().filter(|_| group.pod.is_some());
+        [
             bytes(group.resident_bytes),
             bytes(group.used_lately_bytes),
             bytes(group.could_give_bytes),
@@ -138,15 +108,13 @@ pub(super) fn table(status: &Status, columns: Option<usize>) -> String {
             bytes(group.came_back_per_min_bytes),
             bytes(group.allowed_per_min_bytes),
             group.promise.clone().unwrap_or_else(|| "-".to_owned()),
-            age,
+            seconds(group.age_anon_ms),
             why_not_more(group).to_owned(),
-        ];
-        // A pod's path is long, and says no more than its uid and its container's id.
-        let of_pod = group.name.as_ref().filter(|_| group.pod.is_some());
-        let who = of_pod.unwrap_or(&group.group).escape_default().to_string();
-        text.push_str(&print::cut(&line(cells, &who), columns));
-        text.push('\n');
-    }
+            of_pod.unwrap_or(&group.group).escape_default().to_string(),
+        ]
+    });
+    text.push('\n');
+    text.push_str(&print::cut(&aligned(head, rows), columns));
     let nr_small = status.groups.iter().filter(|group| !is_told(group)).count();
     if nr_small > 0 {
         let limit = Bytes(ROW_BYTES_MIN);

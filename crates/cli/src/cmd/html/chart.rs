@@ -5,9 +5,10 @@
 //!
 //! **Owns** the drawing. **Does not own** what is drawn.
 
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 
 use strata_linux::units::Bytes;
+use strata_sim::plot::svg::{Point, Svg};
 
 use super::page::{Page, escaped, grouped};
 
@@ -29,11 +30,15 @@ pub(super) struct Series {
 }
 
 impl Series {
-    pub(super) fn bytes(name: impl Into<String>, values: impl IntoIterator<Item = u64>) -> Series {
+    pub(super) fn new(
+        name: impl Into<String>,
+        unit: &'static str,
+        values: impl IntoIterator<Item = impl Into<Option<u64>>>,
+    ) -> Series {
         Series {
             name: name.into(),
-            unit: "b",
-            values: values.into_iter().map(Some).collect(),
+            unit,
+            values: values.into_iter().map(Into::into).collect(),
         }
     }
 
@@ -63,8 +68,12 @@ fn amount(value: u64, unit: &str) -> String {
 pub(super) fn lines(page: &mut Page, axis: &str, labels: &[String], series: &[Series]) {
     let most = series.iter().map(Series::most).max().unwrap_or(0).max(1);
     let nr_columns = labels.len().max(1);
-    let mut svg = String::new();
+    let mut svg = picture(nr_columns as u64, HEIGHT, "");
     for (number, one) in (1..=4).cycle().zip(series) {
+        let place = |(at, value): &(usize, u64)| {
+            let y = HEIGHT - share(*value, most, HEIGHT - 20);
+            (*at as i64 * 10 + 5, y as i64 * 10)
+        };
         // A value that is not known breaks the line.
         let known: Vec<(usize, u64)> = one
             .values
@@ -72,34 +81,17 @@ pub(super) fn lines(page: &mut Page, axis: &str, labels: &[String], series: &[Se
             .enumerate()
             .filter_map(|(at, value)| Some((at, (*value)?)))
             .collect();
-        let pieces = known.chunk_by(|(at, _), (next, _)| at + 1 == *next);
-        let mut points = Vec::new();
-        for piece in pieces {
-            let mut text = String::new();
-            for (at, value) in piece {
-                let y = HEIGHT - share(*value, most, HEIGHT - 20);
-                let _ = write!(text, "{at}.5,{y} ");
+        svg.add(format_args!("<g {}>", one.attributes()));
+        for piece in known.chunk_by(|(at, _), (next, _)| at + 1 == *next) {
+            let mut points: Vec<Point> = piece.iter().map(place).collect();
+            if let [(x, y)] = points[..] {
+                points.push((x + 6, y));
             }
-            if let [(at, value)] = piece {
-                let _ = write!(
-                    text,
-                    "{}.1,{}",
-                    at + 1,
-                    HEIGHT - share(*value, most, HEIGHT - 20)
-                );
-            }
-            points.push(text);
+            svg.polyline(&points, format_args!("class=s{number}"));
         }
-        let _ = write!(svg, "<g {}>", one.attributes());
-        for points in points {
-            let _ = write!(
-                svg,
-                "<polyline class=s{number} points=\"{}\"/>",
-                points.trim_end()
-            );
-        }
-        svg.push_str("</g>");
+        svg.add("</g>");
     }
+    let svg = svg.finish();
     let unit = series.first().map_or("", |one| one.unit);
     let most = escaped(&amount(most, unit));
     legend(
@@ -110,14 +102,22 @@ pub(super) fn lines(page: &mut Page, axis: &str, labels: &[String], series: &[Se
             .map(|(number, one)| (format!("s{number}"), one.name.as_str())),
     );
     page.html(&format!(
-        "<div class=plot data-x=\"{axis}\" style=\"height:11rem\"><svg viewBox=\"0 0 {nr_columns} {HEIGHT}\" \
-         preserveAspectRatio=\"none\" aria-hidden=\"true\">{svg}</svg><i class=cur></i><span class=max>{most}</span></div>\n"
+        "<div class=plot data-x=\"{axis}\" style=\"height:11rem\">{svg}<i class=cur></i><span class=max>{most}</span></div>\n"
     ));
     below(page, labels);
 }
 
+/// A picture that fills its place, and says nothing to who can't see it.
+pub(super) fn picture(width: u64, height: u64, more: &str) -> Svg {
+    let attributes = format_args!("preserveAspectRatio=\"none\" aria-hidden=\"true\" {more}");
+    Svg::new(width, height, attributes)
+}
+
 /// What the colours mean.
-pub(super) fn legend<'a>(page: &mut Page, entries: impl IntoIterator<Item = (String, &'a str)>) {
+pub(super) fn legend<'a>(
+    page: &mut Page,
+    entries: impl IntoIterator<Item = (impl Display, &'a str)>,
+) {
     let entries = entries.into_iter();
     let entries: String = entries
         .map(|(class, name)| format!("<span><i class=\"{class}\"></i>{}</span>", escaped(name)))
@@ -150,7 +150,9 @@ pub(super) struct HeatRow {
 
 /// A heat map. A click on it marks the row `row` of a table.
 pub(super) fn heat(page: &mut Page, axis: &str, nr_columns: usize, row: &str, rows: &[HeatRow]) {
-    let mut svg = String::new();
+    let nr_rows = rows.len().max(1) as u64;
+    let crisp = "shape-rendering=\"crispEdges\"";
+    let mut svg = picture(nr_columns.max(1) as u64, nr_rows, crisp);
     for (y, of) in rows.iter().enumerate() {
         let mut paths = vec![String::new(); LEVELS.len()];
         let levels: Vec<Option<usize>> = of
@@ -166,23 +168,21 @@ pub(super) fn heat(page: &mut Page, axis: &str, nr_columns: usize, row: &str, ro
             }
             x += same.len();
         }
-        let _ = write!(svg, "<g {}>", of.series.attributes());
+        svg.add(format_args!("<g {}>", of.series.attributes()));
         for (level, path) in (1..).zip(&paths).filter(|(_, path)| !path.is_empty()) {
             let class = match of.colours {
                 'l' => format!("l{level}"),
                 // Three are enough where most is nothing.
                 other => format!("{other}{}", 1 + (level - 1) / 3),
             };
-            let _ = write!(svg, "<path class={class} d=\"{path}\"/>");
+            svg.add(format_args!("<path class={class} d=\"{path}\"/>"));
         }
-        svg.push_str("</g>");
+        svg.add("</g>");
     }
     let height_px = (rows.len() * 7).max(14);
     page.html(&format!(
-        "<div class=\"plot heat\" data-x=\"{axis}\" data-row=\"{row}\" style=\"height:{height_px}px\"><svg viewBox=\"0 0 {} {}\" \
-         preserveAspectRatio=\"none\" shape-rendering=\"crispEdges\" aria-hidden=\"true\">{svg}</svg><i class=cur></i></div>",
-        nr_columns.max(1),
-        rows.len().max(1),
+        "<div class=\"plot heat\" data-x=\"{axis}\" data-row=\"{row}\" style=\"height:{height_px}px\">{}<i class=cur></i></div>",
+        svg.finish(),
     ));
 }
 
@@ -274,7 +274,7 @@ mod tests {
         let mut page = Page::new("t", "");
         let values = [[100; 100], [0; 100], [1; 100]].concat();
         let row = HeatRow {
-            series: Series::bytes("a\"b", values),
+            series: Series::new("a\"b", "b", values),
             all: 100,
             colours: 'l',
         };

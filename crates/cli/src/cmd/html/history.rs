@@ -66,11 +66,7 @@ impl Slots {
             true => (nr > 0).then_some(sum),
             false => sum.checked_div(nr),
         };
-        Series {
-            name: name.to_owned(),
-            unit: "b",
-            values: sums.into_iter().map(of).collect(),
-        }
+        Series::new(name, "b", sums.into_iter().map(of))
     }
 }
 
@@ -154,10 +150,7 @@ pub(super) fn kept(path: &Path, name: &str) -> anyhow::Result<Page> {
         page.part("groups", "Groups over time");
         page.say("Above what was away of a group; below, where there was any, what came back. Click for its numbers.");
         let colours = [("l7", "most that was away"), ("f3", "came back")];
-        chart::legend(
-            &mut page,
-            colours.map(|(class, name)| (class.to_owned(), name)),
-        );
+        chart::legend(&mut page, colours);
         for (group, number) in account.groups.iter().take(SHOWN_MAX).zip(0..) {
             let of_group = serde_json::to_value(ask(by, 0, Some(&group.group))?)?;
             let of_group = list(&of_group["slots"]);

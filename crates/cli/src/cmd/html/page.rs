@@ -10,6 +10,8 @@ use std::fmt::Write;
 
 use strata_linux::plain;
 use strata_linux::units::Bytes;
+use strata_sim::plot::svg;
+pub(super) use strata_sim::report::grouped;
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
@@ -20,23 +22,8 @@ const ROWS_MAX: usize = 500;
 
 /// A text as it stands in HTML, in an attribute, too; characters that can't be seen are shown as `?`. Past [`TEXT_MAX`] it is cut.
 pub(super) fn escaped(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len().min(TEXT_MAX));
-    for c in plain::line(text).chars().take(TEXT_MAX) {
-        match c {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            '\'' => safe.push_str("&#39;"),
-            c => safe.push(c),
-        }
-    }
-    safe
-}
-
-/// A number with a comma between thousands.
-pub(super) fn grouped(number: u64) -> String {
-    strata_sim::report::grouped(number)
+    let text: String = plain::line(text).chars().take(TEXT_MAX).collect();
+    svg::escaped(&text)
 }
 
 /// A time between two moments.

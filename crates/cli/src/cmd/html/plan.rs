@@ -9,6 +9,7 @@ use strata_host::run::AUTO_PAGEOUT_PAGES_PER_S;
 use strata_linux::units::Bytes;
 use strata_sim::heat::RecordingHeat;
 use strata_sim::plan::{Holding, Question, plan_bytes, plan_sample};
+use strata_sim::plot::svg::Point as Place;
 use strata_sim::{CostModel, Workload};
 use strata_trace::recording::RecordingInfo;
 
@@ -156,24 +157,22 @@ pub(super) fn curve(page: &mut Page, plan: &Value) {
     // Both in thousandths of the picture.
     let x = |bytes: u64| share(bytes, x_max, 1000);
     let y = |slowdown: f64| 1000 - ((slowdown / y_max).min(1.0) * 1000.0) as u64;
-    let line = |which: usize| -> Vec<String> {
-        let of = points
-            .iter()
-            .map(|(bytes, slowdowns)| format!("{},{}", x(*bytes), y(slowdowns[which])));
-        of.collect()
+    let line = |which: usize| -> Vec<Place> {
+        let of = points.iter();
+        of.map(|(bytes, of)| (x(*bytes) as i64 * 10, y(of[which]) as i64 * 10))
+            .collect()
     };
     let mut around = line(2);
     around.extend(line(1).into_iter().rev());
-    let mut svg = format!("<polygon class=span points=\"{}\"/>", around.join(" "));
-    let _ = write!(svg, "<polyline class=s1 points=\"{}\"/>", line(0).join(" "));
-    let _ = write!(svg, "<path class=\"rule s2\" d=\"M0 {0}H1000\"/>", y(limit));
+    let mut svg = chart::picture(1000, 1000, "");
+    svg.area(&around, "class=span");
+    svg.polyline(&line(0), "class=s1");
+    let rule = |class: &str, path: String| format!("<path class=\"rule {class}\" d=\"{path}\"/>");
+    svg.add(rule("s2", format!("M0 {}H1000", y(limit))));
     if let Some(chosen) = safe.or(likely) {
-        let _ = write!(
-            svg,
-            "<path class=\"rule s3\" d=\"M{0} 0V1000\"/>",
-            x(chosen)
-        );
+        svg.add(rule("s3", format!("M{} 0V1000", x(chosen))));
     }
+    let svg = svg.finish();
     let mut dots = String::new();
     for (bytes, [expected, lowest, highest]) in &points {
         let told = [
@@ -199,15 +198,14 @@ pub(super) fn curve(page: &mut Page, plan: &Value) {
     chart::legend(
         page,
         [
-            ("s1".to_owned(), "expected"),
-            ("span".to_owned(), "best to worst case"),
-            ("s2".to_owned(), "asked for"),
-            ("s3".to_owned(), "the budget that is enough"),
+            ("s1", "expected"),
+            ("span", "best to worst case"),
+            ("s2", "asked for"),
+            ("s3", "the budget that is enough"),
         ],
     );
     page.html(&format!(
-        "<div class=plot style=\"height:15rem\"><svg viewBox=\"0 0 1000 1000\" preserveAspectRatio=\"none\" aria-hidden=\"true\">{svg}\
-         </svg>{dots}<span class=max>slowdown {}</span></div>\n",
+        "<div class=plot style=\"height:15rem\">{svg}{dots}<span class=max>slowdown {}</span></div>\n",
         percent(y_max)
     ));
     let labels: Vec<String> = (0..=4)

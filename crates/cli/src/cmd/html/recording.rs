@@ -68,10 +68,7 @@ pub(super) fn recording(
     let colours = colours
         .into_iter()
         .chain(moving.into_iter().filter(|_| is_moving));
-    chart::legend(
-        &mut page,
-        colours.map(|(class, name)| (class.to_owned(), name)),
-    );
+    chart::legend(&mut page, colours);
     for band in bands.iter().take(BANDS_DRAWN) {
         band.draw(&mut page, heat, &axis);
     }
@@ -116,12 +113,9 @@ fn labels(heat: &RecordingHeat) -> Vec<String> {
 
 fn over_time(page: &mut Page, heat: &RecordingHeat, axis: &str, labels: &[String]) {
     let totals = &heat.totals;
-    let series = |name: &str, of: &dyn Fn(usize) -> Option<u64>| Series {
-        name: name.to_owned(),
-        unit: "b",
-        values: (0..totals.len())
-            .map(|at| of(at).map(|pages| pages * PAGE_BYTES))
-            .collect(),
+    let series = |name: &str, of: &dyn Fn(usize) -> Option<u64>| {
+        let pages = (0..totals.len()).map(of);
+        Series::new(name, "b", pages.map(|pages| Some(pages? * PAGE_BYTES)))
     };
     let mut last = None;
     let resident: Vec<Option<u64>> = totals
@@ -210,25 +204,15 @@ impl<'a> Named<'a> {
             true => heat.totals[column].nr_censuses,
             false => heat.totals[column].nr_walks,
         };
-        let used = |row: &Row| Series {
-            name: match band.which {
-                Which::Others => format!("used, of {}", Bytes(row.nr_pages * PAGE_BYTES)),
-                _ => format!(
-                    "used, of {} from {:#x}",
-                    Bytes(row.nr_pages * PAGE_BYTES),
-                    row.first_page * PAGE_BYTES
-                ),
-            },
-            unit: "b",
-            values: (0..nr_columns)
-                .map(|at| {
-                    Some(
-                        (row.cells[at] * PAGE_BYTES)
-                            .checked_div(nr_looks(at))
-                            .unwrap_or(0),
-                    )
-                })
-                .collect(),
+        let used = |row: &Row| {
+            let size = Bytes(row.nr_pages * PAGE_BYTES);
+            let name = match band.which {
+                Which::Others => format!("used, of {size}"),
+                _ => format!("used, of {size} from {:#x}", row.first_page * PAGE_BYTES),
+            };
+            let mean = |at: usize| (row.cells[at] * PAGE_BYTES).checked_div(nr_looks(at));
+            let means = (0..nr_columns).map(|at| mean(at).unwrap_or(0));
+            Series::new(name, "b", means)
         };
         let mut rows: Vec<HeatRow> = band
             .rows
@@ -247,7 +231,7 @@ impl<'a> Named<'a> {
             if most > 0 {
                 let cells = cells[..nr_columns].iter().map(|pages| pages * PAGE_BYTES);
                 rows.push(HeatRow {
-                    series: Series::bytes(name, cells),
+                    series: Series::new(name, "b", cells),
                     all: most * PAGE_BYTES,
                     colours,
                 });
@@ -353,10 +337,7 @@ pub(super) fn trace(name: &str, format: &str, heat: &TraceHeat) -> Page {
         &format!("Accesses of {name}"),
         &format!("{format}: {accesses} accesses{duration}"),
     );
-    let part = |nr: u64| {
-        let permille = chart::share(nr, heat.nr_accesses, 1000);
-        format!("{}.{} %", permille / 10, permille % 10)
-    };
+    let part = |nr: u64| percent(nr, heat.nr_accesses);
     page.cards(&[
         (
             "pages",
@@ -385,18 +366,10 @@ pub(super) fn trace(name: &str, format: &str, heat: &TraceHeat) -> Page {
     let axis = page.axis(&labels);
     let most = heat.rows.iter().flat_map(|row| &row.cells).copied().max();
     let rows = heat.rows.iter().map(|row| HeatRow {
-        series: Series {
-            name: format!(
-                "accesses of pages {} to {}",
-                row.first_page,
-                row.first_page + row.nr_pages.max(1) - 1
-            ),
-            unit: "",
-            values: row.cells[..heat.nr_columns]
-                .iter()
-                .copied()
-                .map(Some)
-                .collect(),
+        series: {
+            let last_page = row.first_page + row.nr_pages.max(1) - 1;
+            let name = format!("accesses of pages {} to {last_page}", row.first_page);
+            Series::new(name, "", row.cells[..heat.nr_columns].iter().copied())
         },
         all: most.unwrap_or(0),
         colours: 'l',
@@ -410,15 +383,8 @@ pub(super) fn trace(name: &str, format: &str, heat: &TraceHeat) -> Page {
     );
     chart::below(&mut page, &labels);
     page.say("Accesses that came to a page for the first time:");
-    let first = Series {
-        name: "first accesses".to_owned(),
-        unit: "accesses",
-        values: heat.first[..heat.nr_columns]
-            .iter()
-            .copied()
-            .map(Some)
-            .collect(),
-    };
+    let first = heat.first[..heat.nr_columns].iter().copied();
+    let first = Series::new("first accesses", "accesses", first);
     chart::lines(&mut page, &axis, &labels, &[first]);
     page.part("reuse", "How soon a page is accessed again");
     page.say("After how many accesses, its own included, an access came to the same page again:");
@@ -426,15 +392,16 @@ pub(super) fn trace(name: &str, format: &str, heat: &TraceHeat) -> Page {
     page
 }
 
+fn percent(part: u64, all: u64) -> String {
+    let permille = chart::share(part, all, 1000);
+    format!("{}.{} %", permille / 10, permille % 10)
+}
+
 fn reuse(page: &mut Page, heat: &TraceHeat) {
     let mut so_far = 0;
     let mut rows = Vec::new();
     for class in &heat.reuse {
         so_far += class.nr_accesses;
-        let permille = |nr: u64| {
-            let of = chart::share(nr, heat.nr_accesses, 1000);
-            format!("{}.{} %", of / 10, of % 10)
-        };
         let name = match class.at_least {
             1 => "1".to_owned(),
             from => format!(
@@ -448,8 +415,8 @@ fn reuse(page: &mut Page, heat: &TraceHeat) {
             vec![
                 Cell::number(name),
                 Cell::number(grouped(class.nr_accesses)),
-                Cell::number(permille(class.nr_accesses)),
-                Cell::number(permille(so_far)),
+                Cell::number(percent(class.nr_accesses, heat.nr_accesses)),
+                Cell::number(percent(so_far, heat.nr_accesses)),
             ],
         ));
     }
@@ -459,15 +426,8 @@ fn reuse(page: &mut Page, heat: &TraceHeat) {
         .map(|class| format!("after {} or more", grouped(class.at_least)))
         .collect();
     let axis = page.axis(&labels);
-    let series = Series {
-        name: "accesses".to_owned(),
-        unit: "accesses",
-        values: heat
-            .reuse
-            .iter()
-            .map(|class| Some(class.nr_accesses))
-            .collect(),
-    };
+    let accesses = heat.reuse.iter().map(|class| class.nr_accesses);
+    let series = Series::new("accesses", "accesses", accesses);
     chart::lines(page, &axis, &labels, &[series]);
     page.table(&["after", "accesses", "of all", "up to here"], &rows);
 }

@@ -129,21 +129,12 @@ fn run(page: &mut Page, report: &Value) {
     let generations = list(&report["generations"]);
     if !generations.is_empty() {
         page.part("ages", "How old the memory is");
-        let bars: Vec<Bar> = generations
-            .iter()
-            .rev()
-            .take(SHOWN_MAX)
-            .map(|of| Bar {
-                name: format!(
-                    "since {} or less",
-                    span(bytes_at(of, &["age_ms"]).unwrap_or(0).saturating_mul(1000))
-                ),
-                to: None,
-                parts: ["anon_bytes", "file_bytes"]
-                    .map(|key| bytes_at(of, &[key]).unwrap_or(0))
-                    .to_vec(),
-            })
-            .collect();
+        let youngest = generations.iter().rev().take(SHOWN_MAX);
+        let bars = youngest.map(|of| {
+            let name = format!("since {} or less", span_at(of, "age_ms"));
+            bar_of(name, None, of, &["anon_bytes", "file_bytes"])
+        });
+        let bars: Vec<Bar> = bars.collect();
         chart::bars(page, &["anonymous memory", "mapped files"], &bars);
     }
 }
@@ -180,58 +171,28 @@ fn guard(page: &mut Page, lines: &[Value], last: &Value) {
     ]);
     if lines.len() > 1 {
         page.part("time", "Over time");
-        let moments = thinned(lines);
-        let labels: Vec<String> = moments
-            .iter()
-            .map(|of| {
-                span(
-                    bytes_at(of, &["watched_ms"])
-                        .unwrap_or(0)
-                        .saturating_mul(1000),
-                )
-            })
-            .collect();
-        let axis = page.axis(&labels);
         let series = [
             ("in memory", "resident_bytes"),
             ("away", "away_bytes"),
             ("price", "price_bytes"),
         ];
-        chart::lines(
-            page,
-            &axis,
-            &labels,
-            &series.map(|(name, key)| series_of(&moments, name, key)),
-        );
+        over_time(page, lines, "watched_ms", &series);
     }
     page.part("idle", "Groups");
-    let of = |group: &Value, key: &str| bytes_at(group, &[key]).unwrap_or(0);
-    group_bars(
-        page,
-        list(&last["groups"]),
-        &["used lately", "idle", "taken and not come back"],
-        |group| {
-            vec![
-                of(group, "used_lately_bytes"),
-                of(group, "idle_bytes"),
-                of(group, "away_bytes"),
-            ]
-        },
-    );
+    let names = ["used lately", "idle", "taken and not come back"];
+    group_bars(page, list(&last["groups"]), &names, |group| {
+        let parts = ["used_lately_bytes", "idle_bytes", "away_bytes"];
+        parts
+            .map(|key| bytes_at(group, &[key]).unwrap_or(0))
+            .to_vec()
+    });
 }
 
 fn idle(page: &mut Page, report: &Value) {
     page.cards(&[
         ("in memory", card(report, &["resident_bytes"])),
         ("idle", card(report, &["idle_bytes"])),
-        (
-            "idle means not used for",
-            span(
-                bytes_at(report, &["age_ms"])
-                    .unwrap_or(0)
-                    .saturating_mul(1000),
-            ),
-        ),
+        ("idle means not used for", span_at(report, "age_ms")),
         (
             "a safe budget",
             card(report, &["safe_budget", "budget_bytes"]),
@@ -261,23 +222,12 @@ fn promise(page: &mut Page, report: &Value) {
             &format!("group-{number}"),
             &format!("Group {number} over time"),
         );
-        let moments = thinned(list(&group["over_time"]));
-        let labels: Vec<String> = moments
-            .iter()
-            .map(|of| span(bytes_at(of, &["at_ms"]).unwrap_or(0).saturating_mul(1000)))
-            .collect();
-        let axis = page.axis(&labels);
         let series = [
             ("in memory", "resident_bytes"),
             ("away", "away_bytes"),
             ("came back within a minute", "came_back_per_min_bytes"),
         ];
-        chart::lines(
-            page,
-            &axis,
-            &labels,
-            &series.map(|(name, key)| series_of(&moments, name, key)),
-        );
+        over_time(page, list(&group["over_time"]), "at_ms", &series);
     }
 }
 
@@ -293,16 +243,9 @@ fn working_set(page: &mut Page, report: &Value) {
     let seconds =
         |of: &Value, key: &str| span((number_at(of, &[key]).unwrap_or(0.0).max(0.0) * 1e6) as u64);
     let bars = |key: &str, of_list: &str| -> Vec<Bar> {
-        list(&report[of_list])
-            .iter()
-            .take(SHOWN_MAX)
-            .map(|of| Bar {
-                name: seconds(of, key),
-                to: None,
-                parts: ["anon_bytes", "file_bytes"]
-                    .map(|part| bytes_at(of, &[part]).unwrap_or(0))
-                    .to_vec(),
-            })
+        let bars = list(&report[of_list]).iter().take(SHOWN_MAX);
+        let parts = ["anon_bytes", "file_bytes"];
+        bars.map(|of| bar_of(seconds(of, key), None, of, &parts))
             .collect()
     };
     let parts = ["anonymous memory", "files"];
@@ -363,17 +306,31 @@ pub(super) fn add_files(page: &mut Page, name: &str, lines: &[Value]) -> Result<
     Ok(())
 }
 
-/// As many as a picture has columns, the last included.
-fn thinned(moments: &[Value]) -> Vec<&Value> {
+/// Lines over time, as many moments as a picture has columns, the last included.
+fn over_time(page: &mut Page, moments: &[Value], time: &str, series: &[(&str, &str)]) {
     let step = moments.len().div_ceil(COLUMNS_MAX).max(1);
     let skipped = (moments.len().saturating_sub(1)) % step;
-    moments.iter().skip(skipped).step_by(step).collect()
+    let moments = || moments.iter().skip(skipped).step_by(step);
+    let labels: Vec<String> = moments().map(|of| span_at(of, time)).collect();
+    let series = series.iter().map(|(name, key)| {
+        let values = moments().map(|of| bytes_at(of, &[key]));
+        Series::new(*name, "b", values)
+    });
+    let axis = page.axis(&labels);
+    chart::lines(page, &axis, &labels, &series.collect::<Vec<_>>());
 }
 
-fn series_of(moments: &[&Value], name: &str, key: &str) -> Series {
-    Series {
-        name: name.to_owned(),
-        unit: "b",
-        values: moments.iter().map(|of| bytes_at(of, &[key])).collect(),
+/// Milliseconds as a time.
+fn span_at(value: &Value, key: &str) -> String {
+    span(bytes_at(value, &[key]).unwrap_or(0).saturating_mul(1000))
+}
+
+/// A bar of what was found under each key, none of what is not known.
+fn bar_of(name: String, to: Option<String>, of: &Value, keys: &[&str]) -> Bar {
+    let parts = keys.iter().map(|key| bytes_at(of, &[key]).unwrap_or(0));
+    Bar {
+        name,
+        to,
+        parts: parts.collect(),
     }
 }

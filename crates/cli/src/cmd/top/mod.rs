@@ -6,6 +6,7 @@
 //! **Invariants** I1: it looks and never evicts. I2: without a terminal nothing is opened or walked, but for
 //! `--once`.
 
+mod column;
 mod draw;
 mod live;
 mod screen;
@@ -18,14 +19,13 @@ use std::ffi::OsString;
 use std::io::{IsTerminal, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use strata_host::observe::Subject;
-use strata_host::observe::overview::{IDLE_AFTER_S, Overview, Scope, Snapshot};
+use strata_host::observe::overview::{IDLE_AFTER_S, Overview, Scope};
 use strata_linux::access::AccessChoice;
 
 use crate::args::{access_arg, at_least, parse_duration_ms, parse_percent, parse_pid};
@@ -42,8 +42,6 @@ const ONCE_WATCH_MS: u64 = 2000;
 const INTERVAL_MIN: &str = "100ms";
 /// Walks further apart than this tell of no window.
 const INTERVAL_MAX_MS: u64 = 60_000;
-/// Ctrl-C waits no longer than this.
-const NAP: Duration = Duration::from_millis(50);
 /// The picture's size, cells.
 const PICTURE_COLUMNS: u16 = 110;
 const PICTURE_LINES: u16 = 32;
@@ -207,7 +205,7 @@ fn once(mut overview: Overview, args: &TopArgs, opens: Opens) -> anyhow::Result<
             break;
         }
         // The last look may come early, so that what was asked for is not exceeded.
-        nap_until(due.min(until), &interrupt);
+        interrupt.nap_until(due.min(until), || false);
     }
     if let (Opens::TheOnlyTarget, Some(target)) = (opens, screen.snapshot.targets.first()) {
         let name = target.name.clone();
@@ -215,25 +213,11 @@ fn once(mut overview: Overview, args: &TopArgs, opens: Opens) -> anyhow::Result<
     }
     let text = match args.format {
         OnceFormat::Table => table::table(&screen.snapshot, &screen.rows(), print::columns()),
-        OnceFormat::Json => json(&screen.snapshot)?,
+        OnceFormat::Json => serde_json::to_string(&screen.snapshot)? + "\n",
         OnceFormat::Svg => picture(&mut screen),
     };
     print::data(text)?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn nap_until(at: Instant, interrupt: &Interrupt) {
-    loop {
-        let left = at.saturating_duration_since(Instant::now());
-        if left.is_zero() || interrupt.has_come() {
-            return;
-        }
-        sleep(left.min(NAP));
-    }
-}
-
-fn json(snapshot: &Snapshot) -> serde_json::Result<String> {
-    Ok(serde_json::to_string(snapshot)? + "\n")
 }
 
 fn picture(screen: &mut Screen) -> String {

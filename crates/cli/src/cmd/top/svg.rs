@@ -7,6 +7,7 @@
 
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::style::{Color, Modifier};
+use strata_sim::plot::svg::Svg;
 
 /// Size of a cell, pixels.
 const CELL_WIDTH: u32 = 9;
@@ -26,27 +27,23 @@ pub(super) fn svg(buffer: &Buffer) -> String {
         u32::from(area.width) * CELL_WIDTH + 2 * MARGIN,
         u32::from(area.height) * CELL_HEIGHT + 2 * MARGIN,
     );
-    let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
-         width=\"{width}\" height=\"{height}\" font-family=\"ui-monospace, 'DejaVu Sans Mono', monospace\" \
-         font-size=\"15\">\n<rect width=\"100%\" height=\"100%\" rx=\"6\" fill=\"{BACKGROUND}\"/>\n"
+    let attributes = format_args!(
+        "width=\"{width}\" height=\"{height}\" font-family=\"ui-monospace, 'DejaVu Sans Mono', monospace\" font-size=\"15\""
     );
+    let mut out = Svg::new(width.into(), height.into(), attributes);
+    out.add(format_args!(
+        "<rect width=\"100%\" height=\"100%\" rx=\"6\" fill=\"{BACKGROUND}\"/>"
+    ));
     for row in 0..area.height {
         let y = MARGIN + u32::from(row) * CELL_HEIGHT;
         let cells: Vec<&Cell> = (0..area.width).map(|x| &buffer[(x, row)]).collect();
         let mut column = 0;
-        while column < cells.len() {
-            let first = cells[column];
-            let alike = cells[column..]
-                .iter()
-                .take_while(|cell| shape(cell) == shape(first) && paint(cell) == paint(first));
-            let count = alike.count();
-            run(&mut out, &cells[column..column + count], column, y);
-            column += count;
+        for alike in cells.chunk_by(|a, b| shape(a) == shape(b) && paint(a) == paint(b)) {
+            run(&mut out, alike, column, y);
+            column += alike.len();
         }
     }
-    out.push_str("</svg>\n");
-    out
+    out.finish()
 }
 
 /// Eighths of a block, or text.
@@ -82,22 +79,21 @@ fn paint(cell: &Cell) -> Paint {
 }
 
 /// Cells that look alike.
-fn run(out: &mut String, cells: &[&Cell], column: usize, y: u32) {
+fn run(out: &mut Svg, cells: &[&Cell], column: usize, y: u32) {
     let mut x = MARGIN + column as u32 * CELL_WIDTH;
     let width = cells.len() as u32 * CELL_WIDTH;
     let paint = paint(cells[0]);
-    if let Some(behind) = paint.behind {
-        out.push_str(&format!(
-            "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{CELL_HEIGHT}\" fill=\"{behind}\"/>\n"
+    let mut rect = |top: u32, height: u32, fill: &str| {
+        out.add(format_args!(
+            "<rect x=\"{x}\" y=\"{top}\" width=\"{width}\" height=\"{height}\" fill=\"{fill}\"/>"
         ));
+    };
+    if let Some(behind) = paint.behind {
+        rect(y, CELL_HEIGHT, behind);
     }
     if let Some(eighths) = shape(cells[0]) {
         let height = CELL_HEIGHT * eighths / 8;
-        let top = y + CELL_HEIGHT - height;
-        out.push_str(&format!(
-            "<rect x=\"{x}\" y=\"{top}\" width=\"{width}\" height=\"{height}\" fill=\"{}\"/>\n",
-            paint.text
-        ));
+        rect(y + CELL_HEIGHT - height, height, paint.text);
         return;
     }
     let weight = if paint.is_bold {
@@ -110,22 +106,15 @@ fn run(out: &mut String, cells: &[&Cell], column: usize, y: u32) {
         let width = word.len() as u32 * CELL_WIDTH;
         if !is_blank(word[0]) {
             let text: String = word.iter().map(|cell| cell.symbol()).collect();
-            out.push_str(&format!(
-                "<text x=\"{x}\" y=\"{}\" textLength=\"{width}\" lengthAdjust=\"spacingAndGlyphs\" \
-                 fill=\"{}\"{weight}>{}</text>\n",
-                y + BASELINE,
-                paint.text,
-                escaped(&text)
-            ));
+            let at = (i64::from(x) * 10, i64::from(y + BASELINE) * 10);
+            let attributes = format_args!(
+                "textLength=\"{width}\" lengthAdjust=\"spacingAndGlyphs\" fill=\"{}\"{weight}",
+                paint.text
+            );
+            out.text(at, attributes, &text);
         }
         x += width;
     }
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
 }
 
 #[cfg(test)]

@@ -7,14 +7,37 @@
 
 use strata_host::observe::files::FilesReport;
 use strata_host::observe::ledger::KindBytes;
-use strata_host::observe::overview::{
-    AGE_STARTS_S, AgesView, GuardView, Snapshot, TargetView, WINDOWS_S,
-};
+use strata_host::observe::overview::{AGE_STARTS_S, AgesView, Snapshot, TargetView, WINDOWS_S};
 
+use super::column::Column;
 use super::screen::mapping_name;
 use super::text::{self, UNKNOWN, size_or_unknown};
 use crate::print;
+use strata_sim::table::aligned;
 
+/// What is told of each target.
+const COLUMNS: [Column; 18] = [
+    Column::Resident,
+    Column::Anon,
+    Column::File,
+    Column::Mapped,
+    Column::Shmem,
+    Column::Dirty,
+    Column::Inactive,
+    Column::CacheRead(10),
+    Column::CacheRead(text::COLD_AFTER_S),
+    Column::CacheIdle,
+    Column::Swap,
+    Column::Refaults,
+    Column::Budget,
+    Column::Kept,
+    Column::Window(0),
+    Column::Window(1),
+    Column::Window(2),
+    Column::Idle,
+];
+/// Where a guard runs, what it has done.
+const OF_GUARD: [Column; 3] = [Column::Given, Column::Away, Column::Back];
 /// Mappings printed of each target where several are watched; JSON has them all.
 const MAPPINGS_OF_EACH: usize = 5;
 
@@ -29,10 +52,7 @@ pub(super) fn table(snapshot: &Snapshot, rows: &[&TargetView], columns: Option<u
         .partition(|target| holds_nothing(target));
     let rows = rows.as_slice();
     let mut text = host.unwrap_or_default();
-    for line in targets(rows).lines() {
-        text.push_str(&print::cut(line, columns));
-        text.push('\n');
-    }
+    text.push_str(&print::cut(&targets(rows), columns));
     if !empty.is_empty() {
         text.push_str(&format!("and {} that hold nothing\n", empty.len()));
     }
@@ -89,55 +109,21 @@ fn holds_nothing(target: &TargetView) -> bool {
 }
 
 fn targets(rows: &[&TargetView]) -> String {
-    let titles = [
-        "SIZE", "ANON", "FILE", "MAPPED", "SHMEM", "DIRTY", "INACT", "READ10s", "READ60s",
-        "COLD>60s", "SWAP", "RFLT/s", "BUDGET", "KEPT",
-    ];
-    let titles = titles.map(str::to_owned).into_iter();
-    // Where a guard runs, what it has done.
     let is_guarded = rows.iter().any(|target| target.guard.is_some());
-    let of_guard = ["GIVEN", "AWAY", "BACK/min"].map(str::to_owned);
-    let head: Vec<String> = titles
-        .chain(WINDOWS_S.map(|seconds| format!("{seconds}s")))
-        .chain([idle_title(rows)])
-        .chain(of_guard.into_iter().filter(|_| is_guarded))
-        .chain(["USER", "NAME", "TARGET  COMMAND"].map(str::to_owned))
-        .collect();
-    let body = rows.iter().map(|target| {
-        let budget = target.budget;
-        let kept = budget.map_or(UNKNOWN, |budget| match budget.is_kept {
-            true => "yes",
-            false => "OVER",
-        });
-        let read_within = |age_s| text::cache_window(target, age_s).map(|window| window.read_bytes);
-        let cold = text::cache_window(target, text::COLD_AFTER_S).map(|window| window.idle_bytes);
-        let ages = target.ages.as_ref();
-        let mut cells = vec![
-            size_or_unknown(target.resident_bytes),
-            size_or_unknown(target.anon_bytes),
-            size_or_unknown(target.file_bytes),
-            size_or_unknown(target.mapped_bytes),
-            size_or_unknown(target.shmem_bytes),
-            size_or_unknown(target.dirty_bytes),
-            size_or_unknown(target.inactive_bytes),
-            size_or_unknown(read_within(10)),
-            size_or_unknown(read_within(text::COLD_AFTER_S)),
-            size_or_unknown(cold),
-            size_or_unknown(target.swap_bytes),
-            text::rate(target.refaults_per_s),
-            size_or_unknown(budget.map(|budget| budget.limit_bytes)),
-            kept.to_owned(),
-        ];
-        let window = |index: usize| ages.and_then(|ages| ages.windows[index].bytes());
-        cells.extend((0..WINDOWS_S.len()).map(|index| size_or_unknown(window(index))));
-        cells.push(size_or_unknown(ages.and_then(|ages| ages.idle_bytes)));
+    let head = format!(
+        "SIZE|ANON|FILE|MAPPED|SHMEM|DIRTY|INACT|READ10s|READ60s|COLD>60s|SWAP|RFLT/s|BUDGET|KEPT{}|{}{}|USER|NAME|<TARGET  COMMAND",
+        windows(),
+        idle_title(rows),
         if is_guarded {
-            let of =
-                |bytes: fn(&GuardView) -> u64| size_or_unknown(target.guard.as_ref().map(bytes));
-            cells.push(of(|guard| guard.taken_bytes));
-            cells.push(of(|guard| guard.away_bytes));
-            cells.push(of(|guard| guard.came_back_per_min_bytes));
-        }
+            "|GIVEN|AWAY|BACK/min"
+        } else {
+            ""
+        },
+    );
+    let body = rows.iter().map(|target| {
+        let of_guard = OF_GUARD.iter().filter(|_| is_guarded);
+        let columns = COLUMNS.iter().chain(of_guard);
+        let mut cells: Vec<String> = columns.map(|column| column.cell(target)).collect();
         let who = &target.who;
         cells.push(cell(who.user.as_deref()));
         cells.push(cell(who.short_name().as_deref()));
@@ -148,7 +134,12 @@ fn targets(rows: &[&TargetView]) -> String {
         });
         cells
     });
-    aligned(head, body)
+    aligned(&head, body)
+}
+
+/// The columns of the windows.
+fn windows() -> String {
+    WINDOWS_S.map(|seconds| format!("|{seconds}s")).concat()
 }
 
 /// A name as a cell, without a space.
@@ -170,7 +161,7 @@ fn idle_of(ages: &AgesView) -> String {
 }
 
 fn bars(ages: &AgesView) -> String {
-    let head = ["FROM", "ANON", "FILE"].map(str::to_owned).to_vec();
+    let head = "FROM|ANON|<FILE";
     let known = AGE_STARTS_S
         .iter()
         .zip(&ages.bars)
@@ -186,10 +177,7 @@ fn bars(ages: &AgesView) -> String {
 }
 
 fn mappings(ages: &AgesView, nr_max: usize) -> String {
-    let head: Vec<String> = std::iter::once("SIZE".to_owned())
-        .chain(WINDOWS_S.map(|seconds| format!("{seconds}s")))
-        .chain([idle_of(ages), "MAPPING".to_owned()])
-        .collect();
+    let head = format!("SIZE{}|{}|<MAPPING", windows(), idle_of(ages));
     let body = ages.mappings.iter().take(nr_max).map(|mapping| {
         let mut cells = vec![text::size(mapping.resident.total_bytes())];
         cells.extend(
@@ -201,11 +189,11 @@ fn mappings(ages: &AgesView, nr_max: usize) -> String {
         cells.push(text::clean(mapping_name(mapping)));
         cells
     });
-    aligned(head, body)
+    aligned(&head, body)
 }
 
 fn files(report: &FilesReport, nr_max: usize) -> String {
-    let head = ["CACHED", "USED", "DIRTY", "OPEN", "FILE"];
+    let head = "CACHED|USED|DIRTY|OPEN|<FILE";
     let body = report.files.iter().take(nr_max).map(|file| {
         vec![
             text::size(file.cached_bytes),
@@ -215,35 +203,13 @@ fn files(report: &FilesReport, nr_max: usize) -> String {
             text::clean(&text::file_name(file)),
         ]
     });
-    aligned(head.map(str::to_owned).to_vec(), body)
-}
-
-/// Numbers to the right, what is last to the left.
-fn aligned(head: Vec<String>, body: impl Iterator<Item = Vec<String>>) -> String {
-    let lines: Vec<Vec<String>> = std::iter::once(head).chain(body).collect();
-    let last = lines[0].len() - 1;
-    let width = |column: usize| {
-        lines
-            .iter()
-            .map(|line| line[column].chars().count())
-            .max()
-            .unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..last).map(width).collect();
-    let mut text = String::new();
-    for line in &lines {
-        for (cell, width) in line.iter().zip(&widths) {
-            text.push_str(&format!("{cell:>width$}  "));
-        }
-        text.push_str(&line[last]);
-        text.push('\n');
-    }
-    text
+    aligned(head, body)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use strata_host::observe::overview::GuardView;
     use strata_host::observe::overview::{MappingView, NR_AGES, TargetKind, WhoView};
     use strata_linux::process::MappingClass;
 

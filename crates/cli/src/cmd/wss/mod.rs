@@ -3,14 +3,11 @@
 //! **Owns** the options, the pace of the walks and where the output goes. **Does not own** the walks
 //! and figures (`strata_host::observe`), nor the text (`text`).
 
-mod beside;
-mod nodes;
 mod text;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use strata_host::observe::cache::GroupCache;
@@ -31,8 +28,6 @@ use crate::target::Target;
 
 /// Windows unless others are asked for; those longer than the watch are left out.
 const WINDOWS_MS: [u64; 3] = [1_000, 10_000, 60_000];
-/// How long a sleep may keep Ctrl-C waiting.
-const NAP: Duration = Duration::from_millis(50);
 
 /// Shows how much memory a running program needs, and how long the rest has not been touched
 ///
@@ -210,8 +205,8 @@ pub(crate) fn run(args: &WssArgs) -> anyhow::Result<ExitCode> {
     let page = args.html.clone().map(ReportFile::try_place).transpose()?;
     let mut observer = Observer::open(&subject, args.access)?;
     let source = observer.info();
-    for blind_spot in source.blind_spots.iter().filter(|_| args.verbose) {
-        print::note(&format!("a limit of {}: {blind_spot}", source.name));
+    if args.verbose {
+        print::limits(&source);
     }
     // Before the watch: afterwards it may be gone.
     let name_of = |pid| {
@@ -280,23 +275,14 @@ fn watch(observer: &mut Observer, plan: &Plan) -> anyhow::Result<(Census, WatchC
         }
         let now = observer.elapsed();
         let next = plan.next_walk(first_at, now + observer.rest());
-        nap_until(next, observer, &interrupt);
+        let rest = next.saturating_sub(observer.elapsed());
+        interrupt.nap_until(Instant::now() + rest, || observer.is_over());
     }
     anyhow::ensure!(
         last.watched > Duration::ZERO,
         "nothing was learnt: the watch ended before its second walk; choose a shorter --interval"
     );
     Ok((last, cost))
-}
-
-fn nap_until(wanted: Duration, observer: &Observer, interrupt: &Interrupt) {
-    loop {
-        let left = wanted.saturating_sub(observer.elapsed());
-        if left.is_zero() || interrupt.has_come() || observer.is_over() {
-            return;
-        }
-        sleep(left.min(NAP));
-    }
 }
 
 #[cfg(test)]

@@ -7,15 +7,14 @@
 use std::cmp::Ordering;
 use std::fmt::Write;
 
-use super::beside;
-use super::nodes::on_nodes;
 use crate::duration;
 use strata_host::observe::Subject;
 use strata_host::observe::cache::CacheReport;
-use strata_host::observe::ledger::{Figures, MappingReport, WorkingSetReport};
+use strata_host::observe::ledger::{Figures, MappingReport, OnNodes, WorkingSetReport};
 use strata_linux::access::Grain;
 use strata_linux::process::MappingClass;
 use strata_linux::units::Bytes;
+use strata_sim::table::aligned;
 
 /// Mappings listed; JSON has all.
 const NR_MAPPINGS: usize = 16;
@@ -134,7 +133,7 @@ pub(super) fn report(report: &WorkingSetReport) -> String {
     if let Some(cache) = &report.cache {
         page_cache(&mut text, cache);
     }
-    text.push_str(&beside::lines(&report.figures));
+    text.push_str(&beside(&report.figures));
     mappings(&mut text, &report.mappings);
     let cost = &report.cost;
     let nr_walks = cost.nr_walks.max(1) as f64;
@@ -164,23 +163,17 @@ pub(super) fn report(report: &WorkingSetReport) -> String {
 
 /// Windows and idle times of all together.
 fn sizes(text: &mut String, figures: &Figures) {
-    let mut line = |label: &str, columns: [&str; 4]| {
-        let [total, anon, file, share] = columns;
-        let _ = writeln!(text, "{label:<20}{total:>11}{anon:>11}{file:>11}{share:>9}");
-    };
-    line("", ["total", "anon", "file", "share"]);
-    let mut sizes = |label: &str, sizes: [u64; 3]| {
+    let row = |label: String, sizes: [u64; 3]| {
         let [total, anon, file] = sizes.map(|bytes| Bytes(bytes).to_string());
         let share = share(sizes[0], figures.resident_bytes);
-        line(label, [&total, &anon, &file, &share]);
+        [label, total, anon, file, share]
     };
     let all = [
         figures.resident_bytes,
         figures.anon_bytes,
         figures.file_bytes,
     ];
-    sizes("resident", all);
-    for window in &figures.windows {
+    let used = figures.windows.iter().map(|window| {
         // Where the watch ended early it tells a lower bound, where it came late an upper one.
         let bound = match window.covered_seconds.partial_cmp(&window.seconds) {
             Some(Ordering::Less) => " >=",
@@ -189,12 +182,15 @@ fn sizes(text: &mut String, figures: &Figures) {
         };
         let label = format!("used within {}{bound}", span(window.seconds));
         let used = [window.accessed_bytes, window.anon_bytes, window.file_bytes];
-        sizes(&label, used);
-    }
-    for idle in &figures.idle {
+        row(label, used)
+    });
+    let idle = figures.idle.iter().map(|idle| {
         let label = format!("idle for {}", span(idle.at_least_seconds as f64));
-        sizes(&label, [idle.bytes, idle.anon_bytes, idle.file_bytes]);
-    }
+        row(label, [idle.bytes, idle.anon_bytes, idle.file_bytes])
+    });
+    let rows = std::iter::once(row("resident".to_owned(), all));
+    let head = "<                    |    total|     anon|     file|  share";
+    text.push_str(&aligned(head, rows.chain(used).chain(idle)));
 }
 
 /// Page cache of the cgroup that nobody has mapped, by when it was read.
@@ -206,29 +202,22 @@ fn page_cache(text: &mut String, cache: &CacheReport) {
         Bytes(cache.mapped_bytes),
         Bytes(cache.dirty_bytes)
     );
-    if !cache.windows.is_empty() {
-        let _ = writeln!(
-            text,
-            "{:<20}{:>11}{:>11}{:>11}",
-            "not mapped", "read", "unknown", "not read"
-        );
-    }
-    for window in &cache.windows {
+    let rows = cache.windows.iter().map(|window| {
         let [read, unknown, idle] = [window.read_bytes, window.unknown_bytes, window.idle_bytes]
             .map(|bytes| Bytes(bytes).to_string());
         let label = format!("within {}", span(window.covered_seconds));
         let estimate = window.unknown_idle.map(|of_unknown| {
             format!(
-                "  ({} +-{} of unknown not read, by a sample whose counts were reset)",
+                "({} +-{} of unknown not read, by a sample whose counts were reset)",
                 Bytes(of_unknown.idle_bytes),
                 Bytes(of_unknown.error_bytes)
             )
         });
-        let estimate = estimate.unwrap_or_default();
-        let _ = writeln!(
-            text,
-            "{label:<20}{read:>11}{unknown:>11}{idle:>11}{estimate}"
-        );
+        [label, read, unknown, idle, estimate.unwrap_or_default()]
+    });
+    if !cache.windows.is_empty() {
+        let head = "<not mapped          |     read|  unknown| not read|<";
+        text.push_str(&aligned(head, rows));
     }
     if let Some(charge) = cache.charge {
         let _ = writeln!(
@@ -246,40 +235,55 @@ fn page_cache(text: &mut String, cache: &CacheReport) {
     }
 }
 
+/// What is shared, and what can't be seen: a paragraph for each that there is.
+fn beside(figures: &Figures) -> String {
+    let told = [
+        (
+            figures.shared_bytes,
+            "of it are mapped by processes that were not watched, too",
+        ),
+        (
+            figures.unknown_bytes,
+            "whose use can't be seen (memory of guests, and pages whose accessed bits can't be cleared without holding \
+             the target up): neither used nor idle above",
+        ),
+    ];
+    let told = told.into_iter().filter(|(bytes, _)| *bytes > 0);
+    told.map(|(bytes, what)| format!("\n{} {what}\n", Bytes(bytes)))
+        .collect()
+}
+
+/// What is on each memory node; nothing where there is one node.
+fn on_nodes(nodes: &OnNodes) -> String {
+    let on = |(node, bytes): (&u32, &u64)| format!("{} on memory node {node}", Bytes(*bytes));
+    let all: Vec<String> = nodes.iter().map(on).collect();
+    match all.is_empty() {
+        true => String::new(),
+        false => all.join(", ") + "\n",
+    }
+}
+
 /// The largest mappings: which of them is cold.
 fn mappings(text: &mut String, mappings: &[MappingReport]) {
     let Some(first) = mappings.first() else {
         return;
     };
-    let windows = first
-        .figures
-        .windows
-        .iter()
-        .map(|window| span(window.seconds));
-    let header: Vec<String> = windows.map(|window| format!("{window:>10}")).collect();
-    let _ = writeln!(
-        text,
-        "\n{:>10}{}{:>11}  mapping",
-        "resident",
-        header.concat(),
-        "untouched"
+    let windows = first.figures.windows.iter();
+    let windows = windows.map(|window| format!("|{:>8}", span(window.seconds)));
+    let head = format!(
+        "  resident{}|untouched|<mapping",
+        windows.collect::<String>()
     );
-    for mapping in mappings.iter().take(NR_MAPPINGS) {
+    let rows = mappings.iter().take(NR_MAPPINGS).map(|mapping| {
         let figures = &mapping.figures;
-        let used: Vec<String> = figures
-            .windows
-            .iter()
-            .map(|window| format!("{:>10}", Bytes(window.accessed_bytes).to_string()))
-            .collect();
-        let _ = writeln!(
-            text,
-            "{:>10}{}{:>11}  {}",
-            Bytes(figures.resident_bytes).to_string(),
-            used.concat(),
-            Bytes(figures.untouched_bytes).to_string(),
-            name(mapping),
-        );
-    }
+        let used = figures.windows.iter().map(|window| window.accessed_bytes);
+        let sizes = std::iter::once(figures.resident_bytes)
+            .chain(used)
+            .chain([figures.untouched_bytes]);
+        let cells = sizes.map(|bytes| Bytes(bytes).to_string());
+        cells.chain([name(mapping)]).collect::<Vec<_>>()
+    });
+    let _ = write!(text, "\n{}", aligned(&head, rows));
     if mappings.len() > NR_MAPPINGS {
         let rest = &mappings[NR_MAPPINGS..];
         let bytes = rest
@@ -393,6 +397,13 @@ mod tests {
             cache: None,
             cost: WatchCost::default(),
         }
+    }
+
+    #[test]
+    fn where_memory_nodes_are_several_it_is_told_what_is_on_each() {
+        let text = on_nodes(&[(0, 900 << 20), (2, 400 << 20)].into());
+        assert_eq!(text, "900 MiB on memory node 0, 400 MiB on memory node 2\n");
+        assert_eq!(on_nodes(&OnNodes::new()), "");
     }
 
     #[test]

@@ -19,33 +19,21 @@ const TEXT: [&str; 2] = [
      kernel takes for unused; COLD not read for 60 s. Nothing is evicted.",
 ];
 
-const KEYS: [(&str, &str); 13] = [
-    (
-        "Enter",
-        "watch the target and show its mappings and history",
-    ),
-    ("up down", "move; j k PgUp PgDn g G, too"),
-    ("Esc", "back"),
-    ("w", "begin or end watching one"),
-    ("/", "filter by name"),
-    ("s", "next order"),
-    ("p", "pause"),
-    ("+ -", "longer, shorter interval"),
-    (
-        "v",
-        "by kind of memory or by age; of one target: mappings or page cache",
-    ),
-    (
-        "mouse",
-        "wheel moves; a click selects, on a title sorts, again opens",
-    ),
-    (
-        "m",
-        "mouse off and on; to select text without m, hold Shift",
-    ),
-    ("h ?", "this help"),
-    ("q", "quit"),
-];
+/// Each from its [`KEY_COLUMNS`] on: what it does.
+const KEYS: &str = "\
+Enter    watch the target and show its mappings and history
+up down  move; j k PgUp PgDn g G, too
+Esc      back
+w        begin or end watching one
+/        filter by name
+s        next order
+p        pause
++ -      longer, shorter interval
+v        by kind of memory or by age; of one target: mappings or page cache
+mouse    wheel moves; a click selects, on a title sorts, again opens
+m        mouse off and on; to select text without m, hold Shift
+h ?      this help
+q        quit";
 const KEY_COLUMNS: usize = 9;
 /// Two keys stand on a line where each has so much room.
 const HALF_COLUMNS: usize = 39;
@@ -57,9 +45,9 @@ pub(super) fn lines(columns: usize) -> Vec<String> {
         lines.extend(broken(text, columns));
         lines.push(String::new());
     }
-    for (key, what) in KEYS {
+    for (key, what) in KEYS.lines().map(|line| line.split_at(KEY_COLUMNS)) {
         let mut what = broken(what, columns.saturating_sub(KEY_COLUMNS)).into_iter();
-        let cell = format!("{key:KEY_COLUMNS$}{}", what.next().unwrap_or_default());
+        let cell = format!("{key}{}", what.next().unwrap_or_default());
         match lines.last_mut() {
             Some(half)
                 if columns >= 2 * HALF_COLUMNS

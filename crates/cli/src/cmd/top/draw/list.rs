@@ -6,6 +6,7 @@ use ratatui::style::Style;
 use strata_host::observe::overview::{NR_AGES, TargetKind, TargetView, WINDOWS_S};
 
 use super::parts::{Align, BarShape, Canvas, Kind, MARK_COLUMNS, faint, full_bytes, heading};
+use crate::cmd::top::column::Column;
 use crate::cmd::top::screen::{Order, Screen, USED, View};
 use crate::cmd::top::text::{self, NUMBER_COLUMNS};
 
@@ -16,143 +17,85 @@ const NAME_COLUMNS_WIDE: u16 = 24;
 /// A bar is never wider than this.
 const BAR_COLUMNS_MAX: u16 = 4;
 
-/// What stands in a column.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Column {
-    Resident,
-    Anon,
-    File,
-    Mapped,
-    Shmem,
-    Dirty,
-    Inactive,
-    Ages {
-        bar_columns: u16,
-    },
-    Window(usize),
-    /// Page cache read within so many seconds.
-    CacheRead(u64),
-    /// Page cache not read for [`text::COLD_AFTER_S`].
-    CacheIdle,
-    Refaults,
-    Swap,
-    Budget,
-    Kept,
-    /// What a guard took and has not come back.
-    Away,
-    /// What of it came back within a minute.
-    Back,
-}
-
-impl Column {
-    fn columns(self) -> u16 {
-        match self {
-            // The letter of the kind, a space, and the bars.
-            Column::Ages { bar_columns } => 2 + bar_columns * NR_AGES as u16,
-            Column::Budget => 6,
-            Column::Kept => 4,
-            _ => NUMBER_COLUMNS as u16,
-        }
-    }
-
-    /// By what a click on the title orders.
-    fn order(self) -> Option<Order> {
-        match self {
-            Column::Resident => Some(Order::Resident),
-            Column::Ages { .. } => Some(Order::Idle),
-            Column::Window(USED) => Some(Order::Used),
-            Column::Refaults => Some(Order::Refaults),
-            Column::Swap => Some(Order::Swap),
-            _ => None,
-        }
-    }
-
-    fn title(self) -> String {
-        match self {
-            Column::Resident => "SIZE".to_owned(),
-            Column::Anon => "ANON".to_owned(),
-            Column::File => "FILE".to_owned(),
-            Column::Mapped => "MAP".to_owned(),
-            Column::Shmem => "SHMEM".to_owned(),
-            Column::Dirty => "DIRTY".to_owned(),
-            Column::Inactive => "INACT".to_owned(),
-            Column::Ages { .. } => String::new(),
-            Column::Window(index) => format!("{}s", WINDOWS_S[index]),
-            Column::Refaults => "RFLT".to_owned(),
-            Column::CacheRead(age_s) => format!("{age_s}s"),
-            Column::CacheIdle => "COLD".to_owned(),
-            Column::Swap => "SWAP".to_owned(),
-            Column::Budget => "BUDGET".to_owned(),
-            Column::Kept => "KEPT".to_owned(),
-            Column::Away => "AWAY".to_owned(),
-            Column::Back => "BACK".to_owned(),
-        }
+/// How wide it is.
+fn width(column: Column) -> u16 {
+    match column {
+        // The letter of the kind, a space, and the bars.
+        Column::Ages { bar_columns } => 2 + bar_columns * NR_AGES as u16,
+        Column::Budget => 6,
+        Column::Kept => 4,
+        _ => NUMBER_COLUMNS as u16,
     }
 }
 
-/// The columns of a view, and the same in the order in which they go where there is no room: the least needed first.
-fn of_view(view: View) -> (Vec<Column>, Vec<Column>) {
+/// By what a click on the title orders.
+fn order(column: Column) -> Option<Order> {
+    match column {
+        Column::Resident => Some(Order::Resident),
+        Column::Ages { .. } => Some(Order::Idle),
+        Column::Window(USED) => Some(Order::Used),
+        Column::Refaults => Some(Order::Refaults),
+        Column::Swap => Some(Order::Swap),
+        _ => None,
+    }
+}
+
+fn title(column: Column) -> String {
+    let title = match column {
+        Column::Window(index) => return format!("{}s", WINDOWS_S[index]),
+        Column::CacheRead(age_s) => return format!("{age_s}s"),
+        Column::Resident => "SIZE",
+        Column::Anon => "ANON",
+        Column::File => "FILE",
+        Column::Mapped => "MAP",
+        Column::Shmem => "SHMEM",
+        Column::Dirty => "DIRTY",
+        Column::Inactive => "INACT",
+        Column::Ages { .. } => "",
+        Column::Idle => "IDLE",
+        Column::Refaults => "RFLT",
+        Column::CacheIdle => "COLD",
+        Column::Swap => "SWAP",
+        Column::Budget => "BUDGET",
+        Column::Kept => "KEPT",
+        Column::Given => "GIVEN",
+        Column::Away => "AWAY",
+        Column::Back => "BACK",
+    };
+    title.to_owned()
+}
+
+/// The columns of a view, each with how much it is needed: where there is no room, those needed least go.
+fn of_view(view: View) -> Vec<(Column, u8)> {
     use Column::*;
-    let ages = Ages { bar_columns: 1 };
     match view {
-        View::Ages => (
-            vec![
-                Resident,
-                ages,
-                Window(0),
-                Window(1),
-                Window(2),
-                Refaults,
-                Swap,
-                Budget,
-                Kept,
-            ],
-            vec![
-                Window(0),
-                Window(2),
-                Swap,
-                Kept,
-                Refaults,
-                Budget,
-                Window(1),
-                ages,
-                Resident,
-            ],
-        ),
-        View::Kinds => (
-            vec![
-                Resident,
-                Anon,
-                File,
-                Mapped,
-                Shmem,
-                Dirty,
-                Inactive,
-                CacheRead(10),
-                CacheRead(60),
-                CacheIdle,
-                Swap,
-                Refaults,
-                Budget,
-                Kept,
-            ],
-            vec![
-                Kept,
-                Mapped,
-                CacheRead(10),
-                Refaults,
-                Dirty,
-                Shmem,
-                CacheRead(60),
-                Budget,
-                Swap,
-                CacheIdle,
-                Inactive,
-                File,
-                Anon,
-                Resident,
-            ],
-        ),
+        View::Ages => vec![
+            (Resident, 20),
+            (Ages { bar_columns: 1 }, 8),
+            (Window(0), 1),
+            (Window(1), 7),
+            (Window(2), 2),
+            (Refaults, 5),
+            (Swap, 3),
+            (Budget, 6),
+            (Kept, 4),
+        ],
+        View::Kinds => vec![
+            (Resident, 20),
+            (Anon, 13),
+            (File, 12),
+            (Mapped, 2),
+            (Shmem, 6),
+            (Dirty, 5),
+            (Inactive, 11),
+            (CacheRead(10), 3),
+            (CacheRead(60), 7),
+            (CacheIdle, 10),
+            (Swap, 9),
+            (Refaults, 4),
+            (Budget, 8),
+            (Kept, 1),
+        ],
     }
 }
 
@@ -165,18 +108,18 @@ enum Guarded {
 
 /// The columns behind the name that fit, and what is left for the name.
 fn columns(width: u16, view: View, guarded: Guarded) -> (Vec<Column>, u16) {
-    let (mut columns, mut dropped) = of_view(view);
+    let mut needed = of_view(view);
     if guarded == Guarded::Somebody {
         // What a guard does is why its groups are looked at: of the rest only the size is needed more.
-        columns.extend([Column::Away, Column::Back]);
-        let before_size = dropped.len() - 1;
-        dropped.splice(before_size..before_size, [Column::Back, Column::Away]);
+        needed.extend([(Column::Away, 19), (Column::Back, 18)]);
     }
+    let mut columns: Vec<Column> = needed.iter().map(|(column, _)| *column).collect();
     let name = |columns: &[Column]| {
-        let taken: u16 = columns.iter().map(|column| column.columns() + 1).sum();
+        let taken: u16 = columns.iter().map(|column| self::width(*column) + 1).sum();
         width.saturating_sub(taken)
     };
-    for column in dropped {
+    needed.sort_by_key(|(_, needed)| *needed);
+    for (column, _) in needed {
         if name(&columns) < NAME_COLUMNS_MIN {
             columns.retain(|kept| *kept != column);
         }
@@ -280,7 +223,7 @@ fn head(canvas: &mut Canvas<'_>, columns: &[Column], name_columns: u16, y: u16) 
     canvas.title(0, y + 1, name_columns, Order::Name);
     let mut x = name_columns + 1;
     for column in columns {
-        let width = column.columns();
+        let width = width(*column);
         if let Column::Ages { bar_columns } = column {
             canvas.put(x, y, width, "not used for", faint());
             canvas.axis(x + 2, y + 1, *bar_columns, heading());
@@ -298,8 +241,8 @@ fn head(canvas: &mut Canvas<'_>, columns: &[Column], name_columns: u16, y: u16) 
         if *column == Column::Window(0) {
             canvas.put(x + 1, y, 17, "used in the last", faint());
         }
-        canvas.put_in(x, y + 1, width, Align::Right, &column.title(), heading());
-        if let Some(order) = column.order() {
+        canvas.put_in(x, y + 1, width, Align::Right, &title(*column), heading());
+        if let Some(order) = order(*column) {
             canvas.title(x, y + 1, width, order);
         }
         x += width + 1;
@@ -360,65 +303,20 @@ fn target(
     }
     let mut x = name_columns + 1;
     for column in columns {
-        let width = column.columns();
+        let width = width(*column);
+        let cell = column.cell(target);
+        let style = match (column, target.budget) {
+            _ if cell == text::UNKNOWN => faint(),
+            (Column::Kept, Some(budget)) if budget.is_kept => canvas.look.good(),
+            (Column::Kept, _) => canvas.look.bad(),
+            _ => Style::new(),
+        };
         match column {
             Column::Ages { bar_columns } => ages(canvas, target, *bar_columns, x, y, is_selected),
-            Column::Kept => kept(canvas, target, x, y, width),
-            Column::Budget => {
-                let limit = target.budget.map(|budget| budget.limit_bytes);
-                number(canvas, &text::size_or_unknown(limit), x, y, width);
-            }
-            Column::Resident => size(canvas, target.resident_bytes, x, y),
-            Column::Anon => size(canvas, target.anon_bytes, x, y),
-            Column::File => size(canvas, target.file_bytes, x, y),
-            Column::Mapped => size(canvas, target.mapped_bytes, x, y),
-            Column::Shmem => size(canvas, target.shmem_bytes, x, y),
-            Column::Dirty => size(canvas, target.dirty_bytes, x, y),
-            Column::Inactive => size(canvas, target.inactive_bytes, x, y),
-            Column::CacheRead(age_s) => {
-                let window = text::cache_window(target, *age_s);
-                size(canvas, window.map(|window| window.read_bytes), x, y);
-            }
-            Column::CacheIdle => {
-                let window = text::cache_window(target, text::COLD_AFTER_S);
-                size(canvas, window.map(|window| window.idle_bytes), x, y);
-            }
-            Column::Swap => size(canvas, target.swap_bytes, x, y),
-            Column::Window(index) => {
-                let ages = target.ages.as_ref();
-                size(
-                    canvas,
-                    ages.and_then(|ages| ages.windows[*index].bytes()),
-                    x,
-                    y,
-                );
-            }
-            Column::Away => {
-                let away = target.guard.map(|guard| guard.away_bytes);
-                size(canvas, away, x, y);
-            }
-            Column::Back => {
-                let back = target.guard.map(|guard| guard.came_back_per_min_bytes);
-                size(canvas, back, x, y);
-            }
-            Column::Refaults => number(canvas, &text::rate(target.refaults_per_s), x, y, width),
+            _ => canvas.put_in(x, y, width, Align::Right, &cell, style),
         }
         x += width + 1;
     }
-}
-
-fn size(canvas: &mut Canvas<'_>, bytes: Option<u64>, x: u16, y: u16) {
-    let width = NUMBER_COLUMNS as u16;
-    number(canvas, &text::size_or_unknown(bytes), x, y, width);
-}
-
-fn number(canvas: &mut Canvas<'_>, text: &str, x: u16, y: u16, width: u16) {
-    let style = if text == text::UNKNOWN {
-        faint()
-    } else {
-        Style::new()
-    };
-    canvas.put_in(x, y, width, Align::Right, text, style);
 }
 
 fn ages(
@@ -454,15 +352,6 @@ fn ages(
         canvas.put(x, y, 1, letter, faint());
         canvas.ages((x + 2, y), shape, &ages.bars, kind, nr_known, full);
     }
-}
-
-fn kept(canvas: &mut Canvas<'_>, target: &TargetView, x: u16, y: u16, width: u16) {
-    let (text, style) = match target.budget {
-        None => (text::UNKNOWN, faint()),
-        Some(budget) if budget.is_kept => ("yes", canvas.look.good()),
-        Some(_) => ("OVER", canvas.look.bad()),
-    };
-    canvas.put_in(x, y, width, Align::Right, text, style);
 }
 
 #[cfg(test)]
@@ -512,7 +401,7 @@ mod tests {
             guarded in prop::sample::select(vec![Guarded::Somebody, Guarded::Nobody]),
         ) {
             let (columns, name) = columns(width, view, guarded);
-            let taken: u16 = columns.iter().map(|column| column.columns() + 1).sum();
+            let taken: u16 = columns.iter().map(|column| super::width(*column) + 1).sum();
             prop_assert!(taken + name <= width.max(taken));
             prop_assert!(columns.is_empty() || name >= NAME_COLUMNS_MIN);
         }

@@ -397,30 +397,6 @@ mod tests {
     }
 
     #[test]
-    fn a_released_slot_is_handed_out_again_before_the_table_grows() {
-        let mut table = FolioTable::new(8);
-        let flags = Flags::new(0, Kind::Anon, Order::BASE).with_generation(Some(0));
-        let first = table.allocate(flags).unwrap();
-        let second = table.allocate(flags).unwrap();
-        table.release(first);
-        table.validate().unwrap();
-        assert_eq!(table.allocate(flags), Some(first));
-        assert_ne!(first, second);
-        table.validate().unwrap();
-    }
-
-    #[test]
-    fn a_full_table_says_so_and_recovers() {
-        let mut table = FolioTable::new(2);
-        let flags = Flags::new(0, Kind::File, Order::PMD).with_generation(Some(3));
-        let first = table.allocate(flags).unwrap();
-        table.allocate(flags).unwrap();
-        assert_eq!(table.allocate(flags), None);
-        table.release(first);
-        assert_eq!(table.allocate(flags), Some(first));
-    }
-
-    #[test]
     fn growing_leaves_at_most_an_eighth_unused() {
         let mut table = FolioTable::new(MAX_FOLIOS);
         let flags = Flags::new(0, Kind::Anon, Order::BASE).with_generation(Some(0));

@@ -98,6 +98,8 @@
 #![forbid(unsafe_code)]
 
 pub mod ages;
+#[cfg(test)]
+mod bench_tests;
 mod books;
 mod config;
 mod controller;

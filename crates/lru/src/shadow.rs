@@ -147,22 +147,6 @@ mod tests {
     }
 
     #[test]
-    fn a_refault_is_recent_within_four_generations() {
-        let evicted = leaving_at(10);
-        assert!(is_recent(evicted, 11) && is_recent(evicted, 13));
-        assert!(!is_recent(evicted, 14));
-    }
-
-    #[test]
-    fn before_614_a_refault_is_recent_while_its_generation_is_the_oldest() {
-        let evicted = leaving_at(10);
-        for max_seq in [11, 40] {
-            assert!(evicted.is_recent(Recency::SameOldest, 10, max_seq, 4));
-            assert!(!evicted.is_recent(Recency::SameOldest, 11, max_seq, 4));
-        }
-    }
-
-    #[test]
     fn recency_survives_the_wrap_of_the_sequence_bits() {
         let evicted = leaving_at(SEQ_MASK);
         assert!(is_recent(evicted, SEQ_MASK + 3));

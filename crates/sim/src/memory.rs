@@ -240,13 +240,4 @@ mod tests {
             ["0.5%", "1%", "2%", "3.5%"]
         );
     }
-
-    #[test]
-    fn a_curve_grows() {
-        let pages = MemorySize::CURVE.map(|size| size.pages(10_000));
-        assert!(
-            pages.is_sorted() && pages[0] == 50 && pages[15] == 10_000,
-            "{pages:?}"
-        );
-    }
 }

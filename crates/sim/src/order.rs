@@ -348,21 +348,6 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_gives_the_same_order() {
-        // Known pages, with gaps: nothing of the second interval has an order of its own.
-        let pages = || (0..2000).step_by(2);
-        let workload = workload((1..3).flat_map(|time| pages().map(move |page| (time, page))));
-        let order = |seed| {
-            keys(
-                &workload.in_order(IntervalOrder::Shuffled(seed)),
-                1000..2000,
-            )
-        };
-        assert_eq!(order(7), order(7));
-        assert_ne!(order(7), order(8));
-    }
-
-    #[test]
     fn orders_have_names() {
         for order in ORDERS {
             assert_eq!(order.to_string().parse(), Ok(order));

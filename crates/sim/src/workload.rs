@@ -562,20 +562,6 @@ mod tests {
     }
 
     #[test]
-    fn a_request_keeps_what_was_done_and_how() {
-        for (op, via) in [
-            (Op::Read, Via::PageTable),
-            (Op::Write, Via::PageTable),
-            (Op::Read, Via::FileDescriptor),
-            (Op::Write, Via::FileDescriptor),
-        ] {
-            let request = Request::new((1 << PAGE_BITS) - 1, op, via);
-            assert_eq!((request.op(), request.via()), (op, via));
-            assert_eq!(request.page(), PageId((1 << PAGE_BITS) - 1));
-        }
-    }
-
-    #[test]
     fn pages_that_are_freed_do_not_count_twice_in_the_footprint() {
         let at = |time_us, page| Access {
             time_us,

@@ -172,25 +172,6 @@ impl Both {
 }
 
 #[test]
-fn a_page_that_several_walks_in_a_row_found_accessed_is_used_more_steadily() {
-    let mut both = Both::new();
-    both.walk(|_| (true, true, Some(LOWER)));
-    for _ in 0..4 {
-        both.walk(|index| (true, index < 10, Some(LOWER)));
-        both.check();
-    }
-    both.walk(|index| (true, (5..20).contains(&index), Some(LOWER)));
-    both.check();
-    let on = |streak_min| On {
-        nodes: NodeSet::from_iter([LOWER]),
-        streak_min,
-        moved: Moved::Any,
-        is_move: true,
-    };
-    assert_eq!([1, 3].map(|streak| both.fitting(on(streak))), [15, 5]);
-}
-
-#[test]
 fn a_table_that_a_walk_did_not_tell_of_was_not_used_steadily() {
     let mut both = Both::new();
     for _ in 0..3 {
@@ -203,24 +184,6 @@ fn a_table_that_a_walk_did_not_tell_of_was_not_used_steadily() {
     both.model.iter_mut().for_each(|known| known.streak = 0);
     both.walk(|_| (true, true, Some(LOWER)));
     both.check();
-}
-
-#[test]
-fn what_goes_up_and_down_within_ten_minutes_is_restless() {
-    let mut both = Both::new();
-    both.walk(|_| (true, false, Some(LOWER)));
-    both.moved(0, 100, UPPER, true);
-    both.check();
-    both.forget();
-    both.moved(50, 150, LOWER, false);
-    both.check();
-    both.moved(40, 60, UPPER, true);
-    both.forget();
-    both.check();
-    both.forget();
-    both.forget();
-    both.check();
-    assert!(both.model.iter().all(|known| known.up == [false; 2]));
 }
 
 #[test]

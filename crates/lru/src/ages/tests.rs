@@ -71,22 +71,6 @@ fn older_than_s(age_s: u64) -> Query<'static> {
 }
 
 #[test]
-fn windows_of_whole_intervals_hold_exactly_those_intervals() {
-    let mut ledger = one_table();
-    // Each second another ten pages; walks are late by up to a tenth.
-    for (walk, at_ms) in [(0, 0), (1, 1000), (2, 2080), (3, 3050), (4, 4010)] {
-        let used = walk * 10..walk * 10 + 10;
-        tell_accessed(&mut ledger, Duration::from_millis(at_ms), used);
-    }
-    let ages = all_of(&ledger);
-    let used = |s| ages.accessed_within(Duration::from_secs(s)).anon;
-    assert_eq!([0, 1, 2, 3, 4, 9].map(used), [10, 10, 20, 30, 40, 40]);
-    // What the first walk found accessed was so at an unknown time.
-    let idle = |s| ages.idle_for(Duration::from_secs(s)).anon;
-    assert_eq!([0, 1, 2, 3, 4, 5].map(idle), [512, 492, 482, 482, 472, 0]);
-}
-
-#[test]
 fn walks_that_are_a_little_early_or_late_leave_no_whole_age_empty() {
     let mut ledger = one_table();
     for (walk, at_ms) in [(0, 0), (1, 1000), (2, 2003), (3, 2996), (4, 4000)] {
@@ -95,46 +79,6 @@ fn walks_that_are_a_little_early_or_late_leave_no_whole_age_empty() {
     let ages = all_of(&ledger);
     let older = |s| ages.last_used_before(Duration::from_secs(s)).anon;
     assert_eq!([0, 1, 2, 3].map(older), [511, 511, 510, 509]);
-}
-
-#[test]
-fn a_page_that_was_taken_tells_how_long_it_was_away_when_it_comes_back() {
-    let mut ledger = one_table();
-    for at_s in 0..=10 {
-        tell_accessed(&mut ledger, Duration::from_secs(at_s), 100..512);
-    }
-    let query = Query {
-        nr_pages_max: 64,
-        ..older_than_s(10)
-    };
-    let given = ledger.picker().candidates(&query);
-    let run = Run {
-        space: HERE,
-        first_page: 0,
-        nr_pages: 64,
-        idle: Duration::from_secs(10),
-    };
-    assert_eq!(given.runs, [run]);
-    assert_eq!((given.nr_pages, given.nr_fitting_pages), (64, 100));
-    assert_eq!(ledger.taken(&given.runs).anon, 64);
-    assert_eq!(all_of(&ledger).taken().anon, 64);
-    assert_eq!(ledger.picker().candidates(&query).nr_fitting_pages, 36);
-    // The walk finds nothing of the table, then all of it.
-    ledger.start_walk(Duration::from_secs(60));
-    ledger.begin(HERE, [place(0, 512, Home::Private, Standing::Ordinary)]);
-    ledger.end(HERE, true);
-    assert_eq!(ledger.nr_taken(GroupId(0)).anon, 64);
-    tell_accessed(&mut ledger, Duration::from_secs(100), 0..512);
-    let refault = Refault {
-        group: GroupId(0),
-        kind: Kind::Anon,
-        away: Duration::from_secs(90),
-        nr_pages: 64,
-    };
-    assert_eq!(ledger.refaults(), [refault]);
-    assert_eq!(ledger.nr_taken(GroupId(0)), NrPages::default());
-    tell_accessed(&mut ledger, Duration::from_secs(101), 0..512);
-    assert_eq!(ledger.refaults(), [], "told once");
 }
 
 #[test]

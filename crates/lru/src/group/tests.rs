@@ -28,40 +28,7 @@ fn protected(min_pages: u64, low_pages: u64) -> Limits {
     }
 }
 
-/// A parent with `low` 1000 and two children that claim and use so much: (low, usage) each.
-fn two_children(sharing: ProtectionSharing, of: [(u64, u64); 2]) -> [u64; 2] {
-    let mut tree = GroupTree::new(sharing);
-    let parent = tree.add(ROOT, "/p").unwrap();
-    tree.set_limits(parent, protected(0, 1000)).unwrap();
-    of.map(|(low_pages, usage_pages)| {
-        let child = tree.add(parent, "/p/c").unwrap();
-        tree.set_limits(child, protected(0, low_pages)).unwrap();
-        tree.charge(child, usage_pages);
-        child
-    })
-    .map(|child| tree.protection(child, None).low_pages)
-}
-
 // Usage.
-
-#[test]
-fn usage_counts_for_a_group_and_for_all_above_it() {
-    let mut tree = tree();
-    let web = tree.add(ROOT, "/web").unwrap();
-    let a = tree.add(web, "/web/a").unwrap();
-    let b = tree.add(web, "/web/b").unwrap();
-    tree.charge(a, 10);
-    tree.charge(b, 5);
-    tree.charge(web, 1);
-    tree.uncharge(a, 4);
-    let usage = |group| tree.usage_pages(group).unwrap();
-    assert_eq!([usage(web), usage(a), usage(b)], [12, 6, 5]);
-    assert_eq!(tree.path(b), Ok("/web/b"));
-    assert_eq!(tree.parent_or_root(b), Some(web));
-    assert_eq!(tree.parent_or_root(web), Some(ROOT));
-    validate(&tree, &[0, 1, 6, 5]).unwrap();
-    assert!(validate(&tree, &[0, 1, 6, 4]).is_err());
-}
 
 #[test]
 fn the_nearest_limit_that_would_be_crossed_is_the_one_to_reclaim_for() {
@@ -137,55 +104,6 @@ fn events_count_for_the_group_alone_and_for_all_above_it() {
 }
 
 // Protection.
-
-#[test]
-fn a_group_at_the_top_is_protected_with_what_it_is_set_to() {
-    let mut tree = tree();
-    let group = tree.add(ROOT, "/g").unwrap();
-    tree.set_limits(group, protected(100, 200)).unwrap();
-    tree.charge(group, 150);
-    let protection = tree.protection(group, None);
-    assert_eq!((protection.min_pages, protection.low_pages), (100, 200));
-    assert!(!protection.is_below_min() && protection.is_below_low());
-}
-
-#[test]
-fn a_child_is_protected_with_no_more_than_its_parent() {
-    let mut tree = tree();
-    let parent = tree.add(ROOT, "/p").unwrap();
-    let child = tree.add(parent, "/p/c").unwrap();
-    tree.set_limits(child, protected(500, 500)).unwrap();
-    tree.charge(child, 1000);
-    assert_eq!(tree.protection(child, None).min_pages, 0);
-    tree.set_limits(parent, protected(0, 300)).unwrap();
-    let protection = tree.protection(child, None);
-    assert_eq!((protection.min_pages, protection.low_pages), (0, 300));
-}
-
-#[test]
-fn children_that_claim_too_much_share_by_what_they_claim() {
-    let of = |children| two_children(ProtectionSharing::Claimed, children);
-    // 1500 and 500 claimed of 1000: three quarters and one.
-    assert_eq!(of([(2000, 1500), (500, 900)]), [750, 250]);
-    // What is not used is not claimed.
-    assert_eq!(of([(2000, 100), (900, 5000)]), [100, 900]);
-}
-
-#[test]
-fn what_nobody_claims_protects_nobody_unless_sharing_is_recursive() {
-    let children = [(100, 400), (0, 600)];
-    assert_eq!(two_children(ProtectionSharing::Claimed, children), [100, 0]);
-    // 900 unclaimed over 300 and 600 used beyond the claims.
-    assert_eq!(
-        two_children(ProtectionSharing::Recursive, children),
-        [400, 600]
-    );
-    let larger = [(100, 1000), (0, 2100)];
-    assert_eq!(
-        two_children(ProtectionSharing::Recursive, larger),
-        [370, 630]
-    );
-}
 
 #[test]
 fn the_root_of_reclaim_is_not_protected_from_itself_and_cuts_off_what_is_above() {

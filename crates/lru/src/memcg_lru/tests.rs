@@ -52,54 +52,6 @@ fn a_new_group_is_in_the_old_generation_and_bins_are_drawn() {
 }
 
 #[test]
-fn head_and_tail_stay_in_their_generation_and_set_the_segment() {
-    let mut lru = lru(100);
-    let group = GroupId(50);
-    lru.rotate(group, Move::Head);
-    assert!(is_old(&lru, group) && is_at_an_end(&lru, group)[0]);
-    assert_eq!(lru.segment(group), Some(Segment::Head));
-    lru.rotate(group, Move::Tail);
-    assert!(is_old(&lru, group) && is_at_an_end(&lru, group)[1]);
-    assert_eq!(lru.segment(group), Some(Segment::Tail));
-    lru.rotate(group, Move::Young);
-    lru.rotate(group, Move::Head);
-    assert!(!is_old(&lru, group), "still young");
-    check(&lru, 100);
-}
-
-#[test]
-fn young_and_old_change_the_generation_and_clear_the_segment() {
-    let mut lru = lru(100);
-    let group = GroupId(50);
-    lru.rotate(group, Move::Tail);
-    lru.rotate(group, Move::Young);
-    assert!(!is_old(&lru, group) && is_at_an_end(&lru, group)[1]);
-    assert_eq!(lru.segment(group), Some(Segment::Default));
-    lru.rotate(group, Move::Tail);
-    lru.rotate(group, Move::Old);
-    assert!(is_old(&lru, group) && is_at_an_end(&lru, group)[0]);
-    assert_eq!(lru.segment(group), Some(Segment::Default));
-    check(&lru, 100);
-}
-
-#[test]
-fn the_young_generation_becomes_the_old_one_when_that_runs_empty() {
-    let mut lru = lru(3);
-    let [a, b, c] = [1, 2, 3].map(GroupId);
-    lru.rotate(a, Move::Young);
-    lru.rotate(b, Move::Young);
-    assert_eq!(lru.seq(), 0);
-    lru.rotate(c, Move::Young);
-    assert_eq!(lru.seq(), 1);
-    assert!([a, b, c].iter().all(|group| is_old(&lru, *group)));
-    lru.rotate(a, Move::Young);
-    lru.rotate(b, Move::Young);
-    lru.remove(c);
-    assert_eq!(lru.seq(), 2, "a group that is gone counts too");
-    check(&lru, 2);
-}
-
-#[test]
 fn a_walk_visits_every_group_of_the_old_generation_once() {
     let mut lru = lru(40);
     lru.rotate(GroupId(9), Move::Young);

@@ -7,6 +7,4 @@ mod support;
 
 mod against_model;
 mod phases;
-mod refault_distance;
 mod rules;
-mod tiers;

@@ -224,22 +224,6 @@ proptest! {
         let model = model_s3_fifo(&pages, capacity as usize);
         prop_assert_eq!(hits::<S3Fifo>(&workload, capacity), model);
     }
-
-    #[test]
-    fn nothing_misses_less_than_the_optimum((pages, capacity) in drawn()) {
-        let workload = workload(&pages);
-        let misses = |hits: Vec<bool>| hits.iter().filter(|hit| !**hit).count();
-        let least = misses(hits::<Opt>(&workload, capacity));
-        for other in [
-            hits::<Lru>(&workload, capacity),
-            hits::<Fifo>(&workload, capacity),
-            hits::<Clock>(&workload, capacity),
-            hits::<Sieve>(&workload, capacity),
-            hits::<S3Fifo>(&workload, capacity),
-        ] {
-            prop_assert!(least <= misses(other));
-        }
-    }
 }
 
 /// Requests and, in front of each, the page that is freed, if any.

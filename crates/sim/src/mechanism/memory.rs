@@ -106,34 +106,3 @@ impl Memory {
         (words * size_of::<u32>()) as u64 + bits.map(Bits::memory_bytes).iter().sum::<u64>()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::workload::Workload;
-    use strata_trace::{Access, PageKey};
-
-    #[test]
-    fn a_place_is_a_folio_a_shadow_or_nothing() {
-        let accesses = (0..3).map(|page| Access {
-            key: PageKey { space: 0, page },
-            ..Access::default()
-        });
-        let workload = Workload::from_accesses("test", accesses).unwrap();
-        let mut memory = Memory::new(&Layout::new(&workload));
-        assert_eq!(memory.place(1), Place::Absent(None));
-        memory.enter(1, FolioId(7));
-        memory.mapped.set(1);
-        memory.accessed.set(1);
-        assert_eq!(memory.place(1), Place::Resident(FolioId(7)));
-        assert_eq!(
-            (memory.folio(1), memory.slot(FolioId(7))),
-            (Some(FolioId(7)), 1)
-        );
-        let shadow = Shadow::from_bits_truncate(Shadow::LIMIT - 1);
-        memory.leave(1, Some(shadow));
-        assert_eq!(memory.place(1), Place::Absent(Some(shadow)));
-        assert!(!memory.mapped.get(1) && !memory.accessed.get(1));
-        assert_eq!((memory.folio(0), memory.folio(1)), (None, None));
-    }
-}

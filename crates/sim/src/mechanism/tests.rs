@@ -6,8 +6,8 @@ use strata_trace::{Access, Freed, FreedPages, Generator, PageKey};
 
 use super::*;
 use crate::{
-    baseline::Baseline, groups::GroupSpec, outcome::GroupCounts, simulate::NoProgress,
-    spec::PolicySpec, workload::WorkloadBuilder,
+    groups::GroupSpec, outcome::GroupCounts, simulate::NoProgress, spec::PolicySpec,
+    workload::WorkloadBuilder,
 };
 
 mod page_cache;
@@ -120,43 +120,10 @@ fn pages_freed_in_swap_give_its_room_back() {
 }
 
 #[test]
-fn what_fits_is_missed_once_a_page() {
-    for policy in policies() {
-        let accesses = (0..10).flat_map(|_| (0..100).flat_map(|page| [read(page), store(page)]));
-        let outcome = replay(&policy, accesses.collect(), 200);
-        assert_eq!((outcome.nr_misses, outcome.nr_accesses), (200, 2000));
-        assert_eq!(outcome.reclaim.unwrap().nr_stolen, [0, 0]);
-    }
-}
-
-#[test]
 fn a_page_that_was_only_read_is_mapped_by_a_fault_that_is_no_miss() {
     for policy in policies() {
         let outcome = replay(&policy, vec![read(1), load(1), load(1), read(1)], 10);
         assert_eq!(outcome.nr_misses, 1);
-    }
-}
-
-#[test]
-fn accessed_pages_outlive_idle_ones() {
-    // 2000 pages are loaded all the time, 20,000 once.
-    let rounds = (0..40).flat_map(|round| {
-        let once = (0..500).map(move |page| load(4096 + 500 * round + page));
-        (0..2000).map(load).chain(once)
-    });
-    let workload = Workload::from_accesses("test", rounds).unwrap();
-    let setup = Setup::with_memory(4096);
-    let nr_read_back = |policy: &dyn Simulate| {
-        let outcome = policy.run(&workload, &setup, &NoProgress).unwrap();
-        outcome.nr_misses - 22_000
-    };
-    let fifo = nr_read_back(&Baseline::Fifo);
-    for policy in policies() {
-        let kept = nr_read_back(&policy);
-        assert!(
-            kept * 2 < fifo,
-            "{policy:?}: {kept}, first in, first out: {fifo}"
-        );
     }
 }
 
@@ -194,60 +161,6 @@ fn anon_without_swap_runs_out_of_memory_and_says_so() {
                 swappiness: 0
             }
         ));
-    }
-}
-
-/// Two groups of 3000 pages each, in memory for 4000: whoever is protected keeps all of its pages.
-#[test]
-fn a_protected_group_keeps_its_pages_and_the_other_pays() {
-    let of_group = |group: u16, access: Access| Access {
-        key: PageKey {
-            space: u32::from(group),
-            ..access.key
-        },
-        group,
-        ..access
-    };
-    let turn = |page| [of_group(0, load(page)), of_group(1, load(page))];
-    let accesses = (0..10).flat_map(|_| (0..3000).flat_map(turn));
-    let workload = Workload::from_accesses("test", accesses).unwrap();
-    for policy in policies() {
-        let misses = |groups: &[&str]| {
-            let setup = Setup {
-                groups: specs(groups),
-                ..Setup::with_memory(4000)
-            };
-            let outcome = policy.run(&workload, &setup, &NoProgress).unwrap();
-            let reclaim = outcome.reclaim.unwrap();
-            let nr_stolen: u64 = reclaim.nr_stolen.iter().sum();
-            let last = reclaim.samples.last().unwrap();
-            let nr_held: u64 = last.generations.iter().flat_map(|of| of.nr_pages).sum();
-            assert_eq!(outcome.nr_misses - nr_stolen, nr_held, "{policy:?}");
-            assert!(nr_held <= 4000);
-            outcome.nr_misses
-        };
-        // Group 0 misses each page once; group 1 has 1000 pages of memory for a loop of 3000.
-        let with = misses(&["a:min=3000", "b"]);
-        assert!((6000..=33_500).contains(&with), "{policy:?}: {with}");
-        assert!(with < misses(&["a", "b"]), "{policy:?}");
-    }
-}
-
-#[test]
-fn a_group_never_has_more_than_its_own_limit() {
-    let accesses = (0..4).flat_map(|_| (0..2000).map(load));
-    let workload = Workload::from_accesses("test", accesses).unwrap();
-    for policy in policies() {
-        let setup = Setup {
-            groups: specs(&["a:max=1500"]),
-            ..Setup::with_memory(4000)
-        };
-        let outcome = policy.run(&workload, &setup, &NoProgress).unwrap();
-        let nr_stolen: u64 = outcome.reclaim.unwrap().nr_stolen.iter().sum();
-        assert!(
-            nr_stolen > 0 && outcome.nr_misses - nr_stolen <= 1500,
-            "{policy:?}"
-        );
     }
 }
 
@@ -306,55 +219,6 @@ fn limits_of_a_tree_hold_at_every_level_and_protection_goes_first() {
             assert_eq!(of.nr_misses - nr_stolen, of.nr_held, "{policy}: {of:?}");
         }
         assert!(a.nr_misses < b.nr_misses, "{policy}: {counts:?}");
-    }
-}
-
-#[test]
-fn a_group_above_high_is_brought_down_and_may_stand_above_it() {
-    for policy in ["mglru", "two-list"] {
-        let counts = grouped(THREE, policy, &["a:high=1000", "b", "c"], 9000);
-        assert!(counts[0].events.nr_high > 0 && counts[0].nr_held <= 1032);
-        assert!(counts[1].nr_stolen == [0, 0], "{policy}: {counts:?}");
-    }
-}
-
-#[test]
-fn sparing_is_for_whom_it_was_asked_and_nothing_where_there_is_one_group() {
-    let with = |order: &str, trace, groups: &[&str], background: Option<&str>| {
-        let setup = Setup {
-            groups: specs(groups),
-            background: background.map(|of| of.parse().unwrap()),
-            ..Setup::with_memory(3000)
-        };
-        outcome_of(trace, &format!("mglru:v2022+group_order={order}"), &setup)
-    };
-    let one = "gen:mixed,anon=1500,file=3000,accesses=40000";
-    for background in [None, Some("2%")] {
-        let off = with("rounds", one, &["a"], background);
-        assert_eq!(off, with("rounds-sparing", one, &["a"], background));
-        assert_eq!(off, with("rounds-sparing-both", one, &["a"], background));
-    }
-    let three = |order, background| with(order, THREE, &["a", "b", "c"], background);
-    let direct = |order| three(order, None);
-    assert!(direct("rounds") == direct("rounds-sparing"));
-    assert!(direct("rounds") != direct("rounds-sparing-both"));
-    let background = |order| three(order, Some("2%"));
-    let (off, spared) = (background("rounds"), background("rounds-sparing"));
-    // Ageing runs and pages swapped out are told for both.
-    let of = |reclaim: &Reclaim| (reclaim.nr_stolen[0], reclaim.nr_ageing_runs);
-    assert!(of(&spared) < of(&off), "{:?}, {:?}", of(&spared), of(&off));
-}
-
-/// While the first group runs alone there is nobody to spare for; then there is, one page at a time.
-#[test]
-fn groups_that_run_one_after_another_do_not_starve_whoever_reclaims() {
-    let trace = "gen:mixed,anon=2000,file=1000,accesses=40000,groups=3,turn=4000";
-    for order in ["rounds", "rounds-sparing", "rounds-sparing-both"] {
-        let setup = Setup {
-            groups: specs(&["a", "b", "c"]),
-            ..Setup::with_memory(3000)
-        };
-        outcome_of(trace, &format!("mglru:v2022+group_order={order}"), &setup);
     }
 }
 

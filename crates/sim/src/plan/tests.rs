@@ -204,19 +204,6 @@ fn pages_that_come_back_all_at_once_leave_the_first_less_time() {
     assert_eq!(question.nr_in_time(&Outcome::default(), 900, 1), 900);
 }
 
-#[test]
-fn budgets_that_are_asked_about_are_told_of() {
-    let question = Question {
-        budgets: vec![MemorySize::Pages(123), MemorySize::Share(333_000)],
-        ..question("lru", 7_000)
-    };
-    let plan = plan_with(&question);
-    for pages in [123, 333] {
-        let of = |point: &&Point| point.memory_bytes == pages * PAGE_BYTES;
-        assert_eq!(plan.points.iter().filter(of).count(), 1, "{pages}");
-    }
-}
-
 /// 80 % of the reads go to a fifth of 8000 pages; of the pages one in so many is there.
 fn skewed(one_in: u64) -> Workload {
     let mut state = 1_u64;

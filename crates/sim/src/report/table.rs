@@ -159,21 +159,3 @@ fn seconds(ns: u64) -> String {
     let ms = ns / 1_000_000;
     format!("{}.{:03} s", grouped(ms / 1000), ms % 1000)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_easy_to_read() {
-        assert_eq!(
-            (grouped(7), grouped(1234), grouped(12_672_123)),
-            ("7".into(), "1,234".into(), "12,672,123".into())
-        );
-        assert_eq!(
-            (percent(1, 8), percent(2, 3), percent(0, 0)),
-            ("12.5%".into(), "66.7%".into(), "0.0%".into())
-        );
-        assert_eq!(seconds(1_234_567_890), "1.234 s");
-    }
-}

@@ -99,14 +99,6 @@ fn memory_adds_up_and_stays_below_the_backstop_whatever_the_kernel_and_who_recla
 }
 
 #[test]
-fn the_same_run_comes_to_the_same_to_the_last_count() {
-    for policy in ["two-list", "mglru:v6.1"] {
-        let [first, second] = [(); 2].map(|()| run(policy, ZIPF, SteeredSetup::default()).0);
-        assert_eq!(first, second);
-    }
-}
-
-#[test]
 fn a_loop_that_only_has_the_kernel_reclaim_misses_about_as_often_as_the_kernel_alone() {
     for policy in ["two-list", "mglru", "mglru:v6.1"] {
         let alone = try_run(policy, ZIPF, None).unwrap();

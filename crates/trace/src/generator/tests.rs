@@ -57,105 +57,6 @@ fn a_name_gives_the_same_accesses_for_ever() {
 }
 
 #[test]
-fn a_seed_changes_what_is_drawn() {
-    let of = |seed| {
-        hash(&trace(&format!(
-            "gen:zipf,pages=1000,accesses=1000,seed={seed}"
-        )))
-    };
-    assert_ne!(of(1), of(2));
-    assert_eq!(of(1), of(1));
-}
-
-#[test]
-fn anon_goes_through_mappings_and_files_through_descriptors_unless_asked() {
-    let first = |name: &str| trace(name)[0];
-    let anon = first("gen:loop,accesses=1,backing=anon");
-    assert_eq!((anon.backing, anon.via), (Backing::Anon, Via::PageTable));
-    let file = first("gen:loop,accesses=1");
-    assert_eq!(
-        (file.backing, file.via),
-        (Backing::File, Via::FileDescriptor)
-    );
-    let mapped = first("gen:loop,accesses=1,via=mmap");
-    assert_eq!(
-        (mapped.backing, mapped.via),
-        (Backing::File, Via::PageTable)
-    );
-}
-
-#[test]
-fn groups_take_turns_over_pages_of_their_own() {
-    let accesses = trace("gen:uniform,pages=50,groups=3,turn=10,accesses=60");
-    for (turn, of_turn) in accesses.chunks(10).enumerate() {
-        let group = (turn % 3) as u16;
-        assert!(of_turn.iter().all(|access| access.group == group));
-        assert!(
-            of_turn
-                .iter()
-                .all(|access| access.key.space == u32::from(group))
-        );
-    }
-    assert_ne!(
-        accesses[..10]
-            .iter()
-            .map(|access| access.key.page)
-            .collect::<Vec<_>>(),
-        accesses[10..20]
-            .iter()
-            .map(|access| access.key.page)
-            .collect::<Vec<_>>(),
-        "each group draws for itself"
-    );
-}
-
-#[test]
-fn mixed_takes_turns_of_anon_and_file() {
-    let accesses = trace("gen:mixed,anon=10,file=20,turn=4,accesses=16");
-    let turns: Vec<(Backing, Via)> = accesses.iter().map(|of| (of.backing, of.via)).collect();
-    assert!(
-        turns[..4]
-            .iter()
-            .all(|of| *of == (Backing::Anon, Via::PageTable))
-    );
-    assert!(
-        turns[4..8]
-            .iter()
-            .all(|of| *of == (Backing::File, Via::FileDescriptor))
-    );
-    assert_eq!(turns[..8], turns[8..]);
-}
-
-#[test]
-fn mixed_groups_has_a_group_for_each_kind() {
-    let accesses = trace("gen:mixed-groups,anon=10,file=20,turn=4,accesses=16");
-    for (turn, of_turn) in accesses.chunks(4).enumerate() {
-        let (group, backing) = [(0, Backing::Anon), (1, Backing::File)][turn % 2];
-        let is_right = |of: &Access| (of.group, of.backing) == (group, backing);
-        assert!(of_turn.iter().all(is_right), "turn {turn}");
-    }
-}
-
-#[test]
-fn of_replicas_each_is_read_through_and_the_first_goes_on_alone() {
-    let accesses = trace("gen:replicas,pages=3,ahead=2,accesses=20");
-    let of: Vec<(u16, u64)> = accesses.iter().map(|of| (of.group, of.key.page)).collect();
-    let through = |group| (0..3).map(move |page| (group, page));
-    let begun: Vec<(u16, u64)> = [0, 0, 1, 2].into_iter().flat_map(through).collect();
-    assert_eq!(of[..12], begun);
-    let alone: Vec<(u16, u64)> = (0..8).map(|n| (0, n % 3)).collect();
-    assert_eq!(of[12..], alone);
-}
-
-#[test]
-fn a_sparse_page_is_the_only_one_of_its_table() {
-    let accesses = trace("gen:sparse,pages=3,accesses=4");
-    let pages: Vec<u64> = accesses.iter().map(|of| of.key.page).collect();
-    assert_eq!(pages, [0, 512, 1024, 0]);
-    assert!(accesses.iter().all(|of| of.via == Via::PageTable));
-}
-
-#[test]
 fn code_takes_turns_with_a_file_of_which_each_page_comes_once() {
     let accesses = trace("gen:code,code=10,turn=4,accesses=16");
     for (turn, of_turn) in accesses.chunks(4).enumerate() {
@@ -171,30 +72,6 @@ fn code_takes_turns_with_a_file_of_which_each_page_comes_once() {
     for (code, file) in accesses.iter().zip(alike) {
         assert_eq!((code.key, Backing::File), (file.key, file.backing));
     }
-}
-
-#[test]
-fn patterns_joined_come_one_after_the_other_and_share_what_pages_there_are() {
-    let accesses = trace("gen:loop-zipf-scan-loop-scan,pages=40,accesses=500");
-    let pages: Vec<u64> = accesses.iter().map(|access| access.key.page).collect();
-    let rounds: Vec<u64> = (0..100).map(|n| n % 40).collect();
-    assert_eq!(pages[..100], rounds);
-    assert!(pages[100..200].iter().all(|page| *page < 40));
-    assert_ne!(pages[100..200], rounds, "drawn");
-    let scanned: Vec<u64> = (40..240).collect();
-    assert_eq!(pages[200..300], scanned[..100]);
-    assert_eq!(pages[300..400], rounds, "begun anew");
-    assert_eq!(pages[400..], scanned[100..], "none of the pages before");
-}
-
-#[test]
-fn writes_come_as_often_as_asked() {
-    let accesses = trace("gen:uniform,writes=30,accesses=100000");
-    let nr_writes = accesses
-        .iter()
-        .filter(|access| access.op == Op::Write)
-        .count();
-    assert!((29_000..31_000).contains(&nr_writes), "{nr_writes}");
 }
 
 #[test]

@@ -104,10 +104,4 @@ mod tests {
             }
         }
     }
-
-    #[test]
-    fn one_rank_is_always_drawn() {
-        let zipf = Zipf::new(1, USUAL_EXPONENT_HUNDREDTHS);
-        assert_eq!(zipf.rank(&mut Rng::from_seed(5)), 0);
-    }
 }

@@ -397,22 +397,4 @@ mod tests {
         let share = f64::from(nr_later_writes) / f64::from(nr_later);
         assert!((0.248..0.252).contains(&share), "{share}");
     }
-
-    #[test]
-    fn two_processes_take_turns_of_64() {
-        let mut sequence = OracleSequence::new(
-            OracleMode::Mixed,
-            OraclePattern::Mixed,
-            ORACLE_MEMORY_PAGES,
-            256,
-        );
-        let turns: Vec<Backing> = (0..256).map(|_| sequence.next_access().backing).collect();
-        for (number, turn) in turns.chunks(64).enumerate() {
-            let expected = [Backing::Anon, Backing::File][number % 2];
-            assert!(
-                turn.iter().all(|backing| *backing == expected),
-                "turn {number}"
-            );
-        }
-    }
 }

@@ -5,7 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-mod binary_formats;
+mod formats;
 mod mutations;
 mod opening;
 mod real;
@@ -15,4 +15,3 @@ mod recording_format;
 mod recording_freed;
 mod recording_told;
 mod strata_format;
-mod text_formats;

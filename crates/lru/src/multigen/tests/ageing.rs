@@ -3,19 +3,6 @@
 use super::*;
 
 #[test]
-fn a_new_group_starts_with_four_empty_generations() {
-    let bench = Bench::new();
-    assert_eq!(bench.window(), (3, [0, 0]));
-    let view = bench.engine.view(bench.group, TimeMs(5)).unwrap();
-    let sizes = view[0]
-        .generations
-        .iter()
-        .map(|of| (of.seq.0, of.age_ms, of.nr_pages));
-    let empty = [Some(0), Some(0)];
-    assert!(sizes.eq([(0, 5, empty), (1, 5, empty), (2, 5, empty), (3, 5, empty)]));
-}
-
-#[test]
 fn a_walk_is_due_when_two_generations_are_left_and_preferred_at_three() {
     let mut bench = Bench::new();
     let due = |bench: &Bench| bench.engine.ageing(bench.group, bench.swappiness).unwrap();
@@ -118,36 +105,6 @@ fn a_merge_counts_as_protection_except_for_the_saturated() {
         [0, 50, 0, 0, 0]
     );
     assert!(folios.iter().all(|folio| bench.refs(*folio) == 0));
-}
-
-#[test]
-fn a_forbidden_kinds_oldest_generation_joins_the_youngest_unsorted() {
-    let mut bench = Bench::new();
-    bench.swappiness = Swappiness::try_new(0).unwrap();
-    let cold = bench.appear(Kind::Anon, Cause::Prefetch);
-    assert_eq!(bench.seq(cold), 0);
-    bench.walk();
-    assert_eq!((bench.window(), bench.seq(cold)), ((4, [1, 1]), 4));
-}
-
-#[test]
-fn emptied_generations_are_dropped_but_no_kind_runs_ahead_of_the_other() {
-    let mut bench = Bench::new();
-    bench.appear(Kind::File, Cause::Read);
-    bench.appear(Kind::File, Cause::Read);
-    // No anon at all: by itself its window would shrink to the two youngest generations.
-    assert_eq!(bench.isolate(1), Isolated::Pages(1));
-    assert_eq!(bench.window(), (3, [1, 0]));
-}
-
-#[test]
-fn a_kind_alone_in_being_evictable_does_not_wait_for_the_other() {
-    let mut bench = Bench::new();
-    bench.swappiness = Swappiness::try_new(0).unwrap();
-    bench.appear(Kind::Anon, Cause::Prefetch);
-    bench.appear(Kind::File, Cause::Fault);
-    assert_eq!(bench.isolate(1), Isolated::NeedsAgeing);
-    assert_eq!(bench.window(), (3, [0, 2]));
 }
 
 #[test]

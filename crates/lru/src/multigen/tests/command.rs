@@ -3,7 +3,7 @@
 use super::*;
 use crate::lru_gen::Plan;
 use crate::{
-    lru_gen::{CommandError, Walked, commands, format_full, format_plain},
+    lru_gen::{CommandError, Walked, commands, format_full},
     model::KernelModel,
     walk::TableId,
 };
@@ -34,26 +34,6 @@ fn age(bench: &mut Bench, text: &str) -> Result<(), CommandError> {
         panic!("{text} is no walk")
     };
     bench.engine.finish_planned_walk(&walk, bench.now)
-}
-
-#[test]
-fn a_view_prints_as_the_kernel_prints_it() {
-    let mut bench = Bench::new();
-    bench.appear_many(3, Kind::Anon, Cause::Fault);
-    bench.appear_many(2, Kind::File, Cause::Read);
-    bench.now = TimeMs(1234);
-    let text = format_plain(&bench.engine.view(bench.group, bench.now).unwrap());
-    assert_eq!(
-        text,
-        concat!(
-            "memcg     1 /bench\n",
-            " node     0\n",
-            "          0       1234          0           2 \n",
-            "          1       1234          0           0 \n",
-            "          2       1234          3           0 \n",
-            "          3       1234          0           0 \n",
-        )
-    );
 }
 
 #[test]
@@ -121,15 +101,6 @@ fn minus_refuses_the_two_youngest_generations() {
     );
     assert!(evict(&mut bench, "- 1 0 18446744073709551615").is_err());
     assert_eq!(evict(&mut bench, "- 1 0 1"), Ok(0));
-}
-
-#[test]
-fn minus_takes_only_the_kinds_its_swappiness_allows() {
-    let mut bench = Bench::new();
-    bench.appear_many(5, Kind::File, Cause::Read);
-    bench.appear_many(3, Kind::Anon, Cause::Prefetch);
-    assert_eq!(evict(&mut bench, "- 1 0 0 max"), Ok(3));
-    assert_eq!(evict(&mut bench, "- 1 0 0 0"), Ok(5));
 }
 
 #[test]

@@ -125,13 +125,3 @@ fn a_huge_folio_mapped_by_many_entries_was_accessed_once() {
     bench.look_around(folio, &[huge; 16], LookAroundBy::Reclaimer);
     assert_eq!((bench.seq(huge), bench.stats().nr_young_pages), (2, 16));
 }
-
-#[test]
-fn a_neighbour_in_a_batch_is_marked_and_stays_in_it() {
-    let mut bench = Bench::new();
-    let folios = bench.appear_many(2, Kind::Anon, Cause::Prefetch);
-    assert_eq!(bench.isolate(2), Isolated::Pages(2));
-    bench.look_around(folios[0], &folios[1..], LookAroundBy::Reclaimer);
-    assert!(bench.engine.flags(folios[1]).is_referenced());
-    bench.complete(Verdict::Referenced);
-}

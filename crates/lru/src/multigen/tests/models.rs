@@ -3,8 +3,6 @@
 use super::*;
 use crate::model::KernelModel;
 
-const V1: [KernelModel; 3] = [KernelModel::V2021, KernelModel::V2022, KernelModel::V6_1];
-
 fn bench(kernel: KernelModel) -> Bench {
     Bench::with(Config::of(kernel))
 }
@@ -35,78 +33,6 @@ fn each_kernel_has_its_own_place_for_what_is_faulted_fresh_and_read() {
             bench.appear(Kind::Anon, Cause::Prefetch),
         ];
         assert_eq!(folios.map(|folio| bench.seq(folio)), expected, "{kernel}");
-    }
-}
-
-#[test]
-fn by_61_what_is_read_enters_the_oldest_generation_only_when_few_are_left() {
-    let mut bench = bench(KernelModel::V6_1);
-    let other = bench.appear(Kind::Anon, Cause::Fault);
-    bench.isolate(1);
-    assert_eq!(bench.window(), (3, [2, 2]));
-    bench.walk();
-    bench.young(other);
-    let read = bench.appear(Kind::File, Cause::Read);
-    assert_eq!((bench.window(), bench.seq(read)), ((4, [2, 2]), 2));
-}
-
-#[test]
-fn by_72_a_fault_alone_is_an_access_and_the_working_set_enters_the_youngest_generation() {
-    let mut bench = bench(KernelModel::V7_2);
-    let folio = bench.appear(Kind::File, Cause::Fault);
-    assert_eq!((bench.seq(folio), bench.refs(folio)), (0, 1));
-    bench.young(folio);
-    assert_eq!(bench.seq(folio), 3, "the fault was the first access");
-    let shadow = bench.engine.gone(folio, GoneCause::Reclaimed).unwrap();
-    let back = bench.refault(Kind::File, Cause::Fault, shadow);
-    assert_eq!((bench.seq(back), bench.refs(back)), (3, 0));
-}
-
-#[test]
-fn by_72_anon_faulted_back_from_swap_starts_in_the_oldest_generations() {
-    let mut bench = bench(KernelModel::V7_2);
-    let folio = bench.appear(Kind::Anon, Cause::Fault);
-    let shadow = bench.engine.gone(folio, GoneCause::Reclaimed).unwrap();
-    let back = bench.refault(Kind::Anon, Cause::Fault, shadow);
-    assert_eq!((bench.seq(folio), bench.seq(back)), (0, 0));
-}
-
-#[test]
-fn up_to_613_any_observation_promotes_and_forgets_what_was_counted() {
-    for kernel in V1 {
-        let mut bench = bench(kernel);
-        let folio = bench.appear(Kind::File, Cause::Read);
-        bench.read(folio, 4);
-        bench.young(folio);
-        let flags = bench.engine.flags(folio);
-        let counted = (bench.refs(folio), flags.is_workingset());
-        assert_eq!((bench.seq(folio), counted), (3, (0, false)), "{kernel}");
-        assert_eq!(bench.stats().nr_promoted_pages, 1);
-    }
-}
-
-#[test]
-fn up_to_613_an_isolated_folio_found_young_is_marked() {
-    let mut bench = bench(KernelModel::V6_1);
-    let folio = bench.appear(Kind::Anon, Cause::Prefetch);
-    assert_eq!(bench.isolate(1), Isolated::Pages(1));
-    bench.young(folio);
-    assert!(bench.engine.flags(folio).is_referenced());
-    assert_eq!(bench.stats().nr_promoted_pages, 0);
-}
-
-#[test]
-fn by_72_what_is_mapped_executable_is_promoted_the_first_time() {
-    for (kernel, seq) in [(KernelModel::V6_14, 0), (KernelModel::V7_2, 3)] {
-        let mut bench = bench(kernel);
-        let arrival = bench.arrival(Kind::File, Cause::Prefetch);
-        let is_exec = true;
-        let folio = bench
-            .engine
-            .appeared(Arrival { is_exec, ..arrival })
-            .unwrap();
-        bench.young(folio);
-        assert_eq!(bench.seq(folio), seq, "{kernel}");
     }
 }
 
@@ -222,106 +148,6 @@ fn up_to_613_what_is_spared_goes_to_the_old_end_and_a_merge_counts_nothing() {
 }
 
 #[test]
-fn up_to_613_survivors_forget_everything_and_become_the_youngest() {
-    use Verdict::{Busy, NotTried, Referenced, Shared, Unevictable};
-    for kernel in V1 {
-        for verdict in [Referenced, Busy, Shared, Unevictable, NotTried] {
-            let mut bench = bench_by(&format!("{kernel},placement=v6.1,protection=v2022"));
-            let folio = bench.appear(Kind::File, Cause::Read);
-            bench.appear(Kind::File, Cause::Read);
-            bench.read(folio, 4);
-            bench.isolate(2);
-            bench.complete(verdict);
-            assert_eq!((bench.seq(folio), bench.refs(folio)), (3, 0), "{verdict:?}");
-            let is_promoted = verdict == Referenced;
-            let nr_promoted = bench.stats().nr_promoted_pages;
-            assert_eq!(nr_promoted, 2 * u64::from(is_promoted));
-        }
-    }
-}
-
-#[test]
-fn a_survivor_that_waits_to_be_written_stays_below_the_youngest() {
-    for (kernel, seq) in [
-        (KernelModel::V2022, 1),
-        (KernelModel::V6_1, 2),
-        (KernelModel::V6_14, 2),
-        (KernelModel::V7_2, 2),
-    ] {
-        let mut bench = bench(kernel);
-        let folios = bench.appear_many(2, Kind::File, Cause::Read);
-        bench.isolate(1);
-        bench.complete(Verdict::Dirty);
-        assert_eq!(bench.seq(folios[0]), seq, "{kernel}");
-    }
-}
-
-#[test]
-fn by_72_a_folio_found_young_at_last_is_counted_and_twice_counted_is_working_set() {
-    let mut bench = bench(KernelModel::V7_2);
-    let folios = bench.appear_many(4, Kind::File, Cause::Read);
-    bench.read(folios[1], 1);
-    bench.read(folios[2], 2);
-    bench.isolate(3);
-    bench.complete(Verdict::Referenced);
-    let refs: Vec<u32> = folios[..3].iter().map(|folio| bench.refs(*folio)).collect();
-    assert_eq!(refs, [0, 2, 2], "what would be oldest again begins anew");
-    let seqs: Vec<u64> = folios[..3].iter().map(|folio| bench.seq(*folio)).collect();
-    assert_eq!(
-        seqs,
-        [2, 2, 3],
-        "not the oldest; promoted; promoted as working set"
-    );
-    assert!(bench.engine.flags(folios[2]).is_workingset());
-}
-
-#[test]
-fn up_to_613_a_return_gets_a_full_count_if_it_is_faulted_or_had_nearly_one() {
-    for (kernel, cause, nr_accesses, is_full) in [
-        (KernelModel::V2022, Cause::Read, 4, false),
-        (KernelModel::V2022, Cause::Read, 5, true),
-        (KernelModel::V6_1, Cause::Read, 3, false),
-        (KernelModel::V6_1, Cause::Read, 4, true),
-        (KernelModel::V6_1, Cause::Fault, 0, true),
-        (KernelModel::V2021, Cause::Fault, 0, true),
-    ] {
-        let mut bench = bench(kernel);
-        let folio = bench.appear(Kind::File, Cause::Read);
-        bench.read(folio, nr_accesses);
-        let shadow = bench.engine.gone(folio, GoneCause::Reclaimed).unwrap();
-        let back = bench.refault(Kind::File, cause, shadow);
-        let expected = if is_full { 4 } else { 0 };
-        assert_eq!(
-            bench.refs(back),
-            expected,
-            "{kernel} {cause:?} {nr_accesses}"
-        );
-        assert_eq!(by_kind(bench.stats().nr_refaulted_recent_pages), [0, 1]);
-    }
-}
-
-#[test]
-fn up_to_613_a_return_after_the_generation_has_gone_is_not_recent() {
-    for (kernel, nr_recent) in [(KernelModel::V6_1, 0), (KernelModel::V6_14, 1)] {
-        let mut bench = bench(kernel);
-        let folio = bench.appear(Kind::File, Cause::Read);
-        let shadow = bench.engine.gone(folio, GoneCause::Reclaimed).unwrap();
-        bench.swappiness = Swappiness::try_new(0).unwrap();
-        bench.appear_many(2, Kind::File, Cause::Fault);
-        assert_eq!(bench.isolate(1), Isolated::NeedsAgeing);
-        assert_eq!(bench.window().1[1], 2);
-        bench.refault(Kind::File, Cause::Fault, shadow);
-        let stats = bench.stats();
-        assert_eq!(
-            by_kind(stats.nr_refaulted_recent_pages),
-            [0, nr_recent],
-            "{kernel}"
-        );
-        assert_eq!(by_kind(stats.nr_refaulted_pages), [0, 1]);
-    }
-}
-
-#[test]
 fn up_to_71_a_folio_that_waits_to_be_written_is_stepped_over_and_leaves_first_once_written() {
     for kernel in [KernelModel::V2022, KernelModel::V6_1, KernelModel::V6_14] {
         let mut bench = bench_by(&format!("{kernel},placement=v6.14"));
@@ -337,30 +163,6 @@ fn up_to_71_a_folio_that_waits_to_be_written_is_stepped_over_and_leaves_first_on
         assert_eq!(bench.isolate(2), Isolated::Pages(2));
         assert_eq!(bench.batch.folios, [folios[0], folios[2]]);
     }
-}
-
-#[test]
-fn from_72_on_a_folio_that_waits_to_be_written_is_tried_like_any_other() {
-    let mut bench = bench(KernelModel::V7_2);
-    let folio = bench.appear(Kind::File, Cause::Read);
-    bench.engine.set_write_state(folio, WriteState::Waiting);
-    bench.appear(Kind::File, Cause::Read);
-    assert_eq!(bench.isolate(1), Isolated::Pages(1));
-    assert_eq!(bench.batch.folios, [folio]);
-    bench.complete(Verdict::Dirty);
-    assert_eq!(bench.seq(folio), 2);
-    bench.engine.set_write_state(folio, WriteState::Clean);
-    assert_eq!(bench.seq(folio), 0, "written, it is the next to leave");
-    bench.engine.validate().unwrap();
-}
-
-#[test]
-fn what_is_written_before_it_is_due_stays_where_it_is() {
-    let mut bench = Bench::new();
-    let folio = bench.appear(Kind::Anon, Cause::Fault);
-    bench.engine.set_write_state(folio, WriteState::Waiting);
-    bench.engine.set_write_state(folio, WriteState::Clean);
-    assert_eq!(bench.seq(folio), 2);
 }
 
 #[test]
@@ -443,12 +245,6 @@ fn with_one_tier_nothing_is_spared_and_with_five_nine_reads_are_told_from_five()
         assert_eq!(five.engine.tier(folio), 4);
         five.engine.validate().unwrap();
     }
-}
-
-#[test]
-fn an_engine_tells_what_it_goes_by() {
-    let rules: Rules = "v6.1,nr_tiers=3".parse().unwrap();
-    assert_eq!(bench_by("v6.1,nr_tiers=3").engine.rules(), rules);
 }
 
 #[test]

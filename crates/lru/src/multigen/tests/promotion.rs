@@ -3,24 +3,6 @@
 use super::*;
 
 #[test]
-fn a_folio_seen_young_twice_is_promoted_and_once_is_not() {
-    let mut bench = Bench::new();
-    let folio = bench.appear(Kind::Anon, Cause::Fault);
-    bench.young(folio);
-    assert_eq!(bench.seq(folio), 2);
-    bench.young(folio);
-    assert_eq!(bench.seq(folio), 3);
-    assert_eq!(
-        (
-            bench.stats().nr_young_pages,
-            bench.stats().nr_promoted_pages
-        ),
-        (2, 1)
-    );
-    bench.engine.validate().unwrap();
-}
-
-#[test]
 fn promotion_touches_no_list() {
     let mut bench = Bench::new();
     let folios = bench.appear_many(3, Kind::Anon, Cause::Fault);
@@ -39,71 +21,6 @@ fn promotion_touches_no_list() {
     assert_eq!(bench.seq(folios[1]), 3);
     assert_eq!(bench.engine.books.lruvecs[0].nr_pages[3], [2, 0]);
     bench.engine.validate().unwrap();
-}
-
-#[test]
-fn a_hot_folio_is_promoted_by_every_walk() {
-    let mut bench = Bench::new();
-    let folio = bench.appear(Kind::Anon, Cause::Fault);
-    bench.young(folio);
-    for max_seq in 4..10 {
-        bench.walk();
-        bench.young(folio);
-        assert_eq!(bench.seq(folio), max_seq);
-    }
-}
-
-#[test]
-fn a_huge_folio_counts_its_base_pages_everywhere() {
-    let mut bench = Bench::new();
-    let arrival = Arrival {
-        order: Order::PMD,
-        ..bench.arrival(Kind::File, Cause::Read)
-    };
-    let folio = bench.engine.appeared(arrival).unwrap();
-    assert_eq!(bench.engine.books.lruvecs[0].nr_pages[0], [0, 512]);
-    bench.young(folio);
-    bench.young(folio);
-    assert_eq!(bench.stats().nr_young_pages, 1024);
-    assert_eq!(bench.engine.books.lruvecs[0].nr_pages[3], [0, 512]);
-    bench.engine.gone(folio, GoneCause::Reclaimed).unwrap();
-    assert_eq!(bench.stats().nr_kernel_evicted_pages, [0, 512]);
-    bench.engine.validate().unwrap();
-}
-
-#[test]
-fn descriptor_accesses_are_counted_to_the_workingset_and_saturate() {
-    let mut bench = Bench::new();
-    let folio = bench.appear(Kind::File, Cause::Read);
-    let mut tiers = Vec::new();
-    for _ in 0..7 {
-        let flags = bench.engine.flags(folio);
-        tiers.push((
-            bench.engine.tier(folio),
-            bench.engine.counting.is_saturated(flags),
-        ));
-        bench.read(folio, 1);
-    }
-    let counted: Vec<u8> = tiers.iter().map(|of| of.0).collect();
-    assert_eq!(counted, [0, 0, 1, 2, 2, 3, 3]);
-    let saturated: Vec<bool> = tiers.iter().map(|of| of.1).collect();
-    assert_eq!(saturated, [false, false, false, false, false, true, true]);
-    assert_eq!(
-        bench.seq(folio),
-        0,
-        "an access through a descriptor moves nothing"
-    );
-}
-
-#[test]
-fn a_mapped_access_after_counted_reads_starts_the_count_afresh() {
-    let mut bench = Bench::new();
-    let folio = bench.appear(Kind::File, Cause::Read);
-    bench.read(folio, 3);
-    bench.young(folio);
-    let flags = bench.engine.flags(folio);
-    assert_eq!((bench.refs(folio), flags.is_workingset()), (0, true));
-    assert_eq!(bench.seq(folio), 3);
 }
 
 #[test]

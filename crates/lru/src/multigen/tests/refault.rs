@@ -3,37 +3,11 @@
 use super::*;
 use crate::config::Refault;
 
-#[test]
-fn a_cold_folio_leaves_and_its_shadow_tells_of_it() {
-    let mut bench = Bench::new();
-    let folio = bench.appear(Kind::File, Cause::Read);
-    assert_eq!(bench.isolate(1), Isolated::Pages(1));
-    assert_eq!(bench.batch.folios, [folio]);
-    let shadow = bench.complete(Verdict::Evicted)[0].unwrap();
-    assert_eq!(bench.engine.nr_folios(), 0);
-    bench.refault(Kind::File, Cause::Read, shadow);
-    assert_eq!(bench.stats().nr_evicted_pages, [0, 1]);
-    assert_eq!(by_kind(bench.stats().nr_refaulted_recent_pages), [0, 1]);
-}
-
 /// Reads, evicts and forgets one file folio that was accessed `times` before.
 fn evicted_after(bench: &mut Bench, times: usize) -> Shadow {
     let folio = bench.appear(Kind::File, Cause::Read);
     bench.read(folio, times);
     bench.engine.gone(folio, GoneCause::Reclaimed).unwrap()
-}
-
-#[test]
-fn a_return_within_four_generations_is_recent_and_later_is_not() {
-    let mut bench = Bench::new();
-    // The token is the oldest generation, 0; the youngest may be 3 at most for it to be recent.
-    let shadow = evicted_after(&mut bench, 0);
-    bench.refault(Kind::File, Cause::Read, shadow);
-    assert_eq!(by_kind(bench.stats().nr_refaulted_recent_pages), [0, 1]);
-    bench.walk();
-    bench.refault(Kind::File, Cause::Read, shadow);
-    assert_eq!(by_kind(bench.stats().nr_refaulted_pages), [0, 2]);
-    assert_eq!(by_kind(bench.stats().nr_refaulted_recent_pages), [0, 1]);
 }
 
 #[test]
@@ -48,32 +22,6 @@ fn what_leaves_and_what_returns_is_counted_under_the_tier_the_folio_had() {
     assert_eq!(bench.stats().nr_left_pages, expected);
     assert_eq!(bench.stats().nr_refaulted_pages, expected);
     assert_eq!(bench.stats().nr_refaulted_recent_pages, expected);
-}
-
-#[test]
-fn a_recent_return_gets_its_workingset_flag_back_and_a_late_one_does_not() {
-    let mut bench = Bench::new();
-    let shadow = evicted_after(&mut bench, 5);
-    let recent = bench.refault(Kind::File, Cause::Read, shadow);
-    assert!(bench.engine.flags(recent).is_workingset());
-    bench.walk();
-    let late = bench.refault(Kind::File, Cause::Read, shadow);
-    assert!(!bench.engine.flags(late).is_workingset());
-}
-
-#[test]
-fn a_recent_return_gets_its_counted_accesses_back() {
-    let mut bench = Bench::new();
-    for (times, field) in [(0, 0), (1, 0), (2, 1), (3, 2), (4, 3)] {
-        let shadow = evicted_after(&mut bench, times);
-        let folio = bench.refault(Kind::File, Cause::Read, shadow);
-        let flags = bench.engine.flags(folio);
-        assert_eq!(
-            (flags.refs_field(), flags.is_workingset()),
-            (field, false),
-            "{times} times"
-        );
-    }
 }
 
 #[test]
@@ -95,57 +43,6 @@ fn the_controller_hears_of_a_return_under_the_tier_the_folio_had() {
         bench.refault(Kind::File, Cause::Read, shadow);
     }
     assert_eq!(last_tier(&bench), 0);
-}
-
-#[test]
-fn a_shadow_of_another_group_node_or_kind_tells_nothing() {
-    let mut bench = Bench::new();
-    let shadow = evicted_after(&mut bench, 5);
-    let other_group = bench.engine.add_group("/other", TimeMs(0)).unwrap();
-    let arrival = Arrival {
-        shadow: Some(shadow),
-        ..bench.arrival(Kind::File, Cause::Read)
-    };
-    for arrival in [
-        Arrival {
-            group: other_group,
-            ..arrival
-        },
-        Arrival {
-            node: NodeId(1),
-            ..arrival
-        },
-        Arrival {
-            kind: Kind::Anon,
-            ..arrival
-        },
-    ] {
-        let folio = bench.engine.appeared(arrival).unwrap();
-        assert!(!bench.engine.flags(folio).is_workingset());
-    }
-    assert_eq!(by_kind(bench.stats().nr_refaulted_pages), [0, 0]);
-    assert_eq!(
-        by_kind(bench.engine.stats(other_group).unwrap().nr_refaulted_pages),
-        [0, 0]
-    );
-    bench.engine.validate().unwrap();
-}
-
-#[test]
-fn what_the_kernel_evicts_leaves_a_shadow_and_is_counted_apart() {
-    let mut bench = Bench::new();
-    let asked = bench.appear(Kind::File, Cause::Read);
-    bench.isolate(1);
-    assert_eq!(bench.batch.folios, [asked]);
-    assert!(bench.complete(Verdict::Evicted)[0].is_some());
-    evicted_after(&mut bench, 0);
-    let freed = bench.appear(Kind::File, Cause::Read);
-    assert_eq!(bench.engine.gone(freed, GoneCause::Freed), None);
-    let stats = bench.stats();
-    assert_eq!(
-        (stats.nr_evicted_pages, stats.nr_kernel_evicted_pages),
-        ([0, 1], [0, 1])
-    );
 }
 
 #[test]

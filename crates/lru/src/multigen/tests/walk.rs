@@ -51,118 +51,6 @@ impl Bench {
 }
 
 #[test]
-fn a_new_space_is_always_walked_and_then_only_if_it_has_run() {
-    let mut bench = Bench::new();
-    let spaces = bench.add_spaces(3);
-    assert_eq!(bench.walk_alone(Scan::Filtered), (spaces.clone(), true));
-    assert_eq!(bench.walk_alone(Scan::Filtered), (vec![], true));
-    bench.engine.space_ran(spaces[1]);
-    let late = bench.add_spaces(1)[0];
-    let walked = bench.walk_alone(Scan::Filtered);
-    assert_eq!(walked, (vec![spaces[1], late], true));
-    assert_eq!(bench.walk_alone(Scan::Filtered), (vec![], true));
-    let all = [spaces, vec![late]].concat();
-    assert_eq!(bench.walk_alone(Scan::Forced), (all, true));
-    assert_eq!(
-        bench.engine.walk_stats(bench.group).unwrap().nr_spaces_idle,
-        9
-    );
-}
-
-#[test]
-fn walkers_share_the_spaces_and_only_the_one_at_the_end_makes_a_generation() {
-    let mut bench = Bench::new();
-    let spaces = bench.add_spaces(3);
-    let (mut one, mut two) = (bench.begin(Scan::Filtered), bench.begin(Scan::Filtered));
-    assert_eq!(
-        bench.engine.next_space(&mut one),
-        NextSpace::Space(spaces[0])
-    );
-    assert_eq!(
-        bench.engine.next_space(&mut two),
-        NextSpace::Space(spaces[1])
-    );
-    assert_eq!(
-        bench.engine.next_space(&mut two),
-        NextSpace::Space(spaces[2])
-    );
-    assert_eq!(bench.engine.next_space(&mut two), NextSpace::End);
-    assert_eq!(bench.engine.next_space(&mut one), NextSpace::Over);
-    assert!(
-        !bench.engine.is_over(&one),
-        "the generation is not born yet"
-    );
-    assert!(bench.engine.finish(two, TimeMs(9)));
-    assert!(bench.engine.is_over(&one));
-    assert!(!bench.engine.finish(one, TimeMs(9)));
-    assert_eq!((bench.window().0, bench.stats().nr_ageing_runs), (4, 1));
-}
-
-#[test]
-fn a_generation_made_without_a_walk_makes_every_space_new() {
-    let mut bench = Bench::new();
-    let spaces = bench.add_spaces(2);
-    bench.walk_alone(Scan::Filtered);
-    let mut lost = bench.begin(Scan::Filtered);
-    bench.walk();
-    assert_eq!(bench.engine.next_space(&mut lost), NextSpace::Over);
-    assert!(!bench.engine.finish(lost, bench.now));
-    assert_eq!(bench.walk_alone(Scan::Filtered), (spaces, true));
-}
-
-#[test]
-fn each_node_walks_the_spaces_by_itself() {
-    let mut bench = Bench::new();
-    let space = bench.add_spaces(1)[0];
-    bench.walk_alone(Scan::Filtered);
-    bench.walk_alone(Scan::Filtered);
-    bench.engine.space_ran(space);
-    bench.walk_alone(Scan::Filtered);
-    let begun = bench
-        .engine
-        .begin_walk(bench.group, NodeId(200), bench.swappiness, Scan::Filtered);
-    let mut walk = begun.unwrap();
-    assert_eq!(bench.engine.next_space(&mut walk), NextSpace::Space(space));
-    assert_eq!(bench.engine.next_space(&mut walk), NextSpace::End);
-    assert!(bench.engine.finish(walk, bench.now));
-    let views = bench.engine.view(bench.group, bench.now).unwrap();
-    let youngest = views.iter().map(|of| of.generations.last().unwrap().seq.0);
-    assert!(youngest.eq([6, 4]));
-}
-
-#[test]
-fn a_space_that_is_gone_or_moved_is_not_handed_out() {
-    let mut bench = Bench::new();
-    let spaces = bench.add_spaces(4);
-    let other = bench.engine.add_group("/other", TimeMs(0)).unwrap();
-    let mut walk = bench.begin(Scan::Filtered);
-    assert_eq!(
-        bench.engine.next_space(&mut walk),
-        NextSpace::Space(spaces[0])
-    );
-    bench.engine.space_gone(spaces[0]);
-    bench.engine.space_moved(spaces[2], other).unwrap();
-    assert_eq!(
-        bench.engine.next_space(&mut walk),
-        NextSpace::Space(spaces[1])
-    );
-    assert_eq!(
-        bench.engine.next_space(&mut walk),
-        NextSpace::Space(spaces[3])
-    );
-    assert_eq!(bench.engine.next_space(&mut walk), NextSpace::End);
-    bench.engine.validate().unwrap();
-    assert_eq!(bench.add_spaces(1), [spaces[0]], "the number is used again");
-    let unknown = bench.engine.space_added(GroupId(77));
-    assert_eq!(unknown, Err(PolicyError::NoGroup(GroupId(77))));
-    let walk = bench
-        .engine
-        .begin_walk(other, NodeId(0), bench.swappiness, Scan::Filtered);
-    let next = bench.engine.next_space(&mut walk.unwrap());
-    assert_eq!(next, NextSpace::Space(spaces[2]));
-}
-
-#[test]
 fn a_table_with_one_young_entry_in_eight_is_visited_by_the_next_walk_and_others_are_not() {
     let mut bench = Bench::new();
     let space = bench.add_spaces(1)[0];
@@ -205,27 +93,6 @@ fn a_table_with_one_young_entry_in_eight_is_visited_by_the_next_walk_and_others_
 }
 
 #[test]
-fn a_forced_walk_and_a_new_space_ask_no_filter() {
-    let mut bench = Bench::new();
-    let space = bench.add_spaces(1)[0];
-    for _ in 0..3 {
-        bench.engine.space_ran(space);
-        bench.walk_alone(Scan::Filtered);
-    }
-    bench.engine.space_ran(space);
-    let filtered = bench.begin(Scan::Filtered);
-    assert!(!bench.asked(&filtered, 5));
-    let forced = bench.begin(Scan::Forced);
-    assert!(bench.asked(&forced, 5));
-    let late = bench.add_spaces(1)[0];
-    let mut walk = bench.begin(Scan::Filtered);
-    assert_eq!(bench.engine.next_space(&mut walk), NextSpace::Space(space));
-    assert!(!bench.asked(&walk, 5));
-    assert_eq!(bench.engine.next_space(&mut walk), NextSpace::Space(late));
-    assert!(bench.asked(&walk, 5));
-}
-
-#[test]
 fn a_table_whose_own_bit_is_clear_is_left_out_unless_the_walk_is_forced() {
     let clear = |bench: &mut Bench, scan| {
         let walk = bench.begin(scan);
@@ -245,24 +112,6 @@ fn a_table_whose_own_bit_is_clear_is_left_out_unless_the_walk_is_forced() {
         !clear(&mut older, Scan::Forced),
         "before 6.14 it is left out all the same"
     );
-}
-
-#[test]
-fn while_every_space_is_idle_the_filter_keeps_what_it_knows() {
-    let mut bench = Bench::new();
-    let space = bench.add_spaces(1)[0];
-    bench.walk_alone(Scan::Filtered);
-    bench.engine.space_ran(space);
-    let mut walk = bench.begin(Scan::Filtered);
-    bench.engine.next_space(&mut walk);
-    bench.scan(&walk, 1, 512);
-    bench.engine.next_space(&mut walk);
-    bench.engine.finish(walk, bench.now);
-    bench.walk_alone(Scan::Filtered);
-    bench.walk_alone(Scan::Filtered);
-    bench.engine.space_ran(space);
-    let walk = bench.begin(Scan::Filtered);
-    assert!(bench.asked(&walk, 1));
 }
 
 #[test]

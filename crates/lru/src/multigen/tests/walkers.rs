@@ -88,6 +88,8 @@ struct WalkPair {
     nodes: [NodeModel; 2],
     walkers: Vec<Walker>,
     neighbour: FolioId,
+    nr_idle: u64,
+    nr_runs: u64,
 }
 
 fn pick<T>(from: &[T], number: u8) -> Option<usize> {
@@ -106,6 +108,8 @@ impl WalkPair {
             nodes: Default::default(),
             walkers: Vec::new(),
             neighbour,
+            nr_idle: 0,
+            nr_runs: 0,
         }
     }
 
@@ -210,6 +214,7 @@ impl WalkPair {
                     let has_made = engine.finish(walker.walk, self.bench.now);
                     prop_assert_eq!(has_made, is_last);
                     node.nr_born += u64::from(is_last);
+                    self.nr_runs += u64::from(is_last);
                     // An iteration nobody finished would stop all that follow.
                     prop_assert!(node.nr_ended <= node.nr_born + 1);
                 }
@@ -219,6 +224,7 @@ impl WalkPair {
                 engine
                     .finish_walk(group, swappiness, self.bench.now)
                     .unwrap();
+                self.nr_runs += 1;
                 for node in &mut self.nodes {
                     if node.nr_ended == node.nr_born {
                         node.nr_ended += 1;
@@ -229,6 +235,9 @@ impl WalkPair {
                 }
             }
         }
+        let walks = self.bench.engine.walk_stats(self.bench.group).unwrap();
+        prop_assert_eq!(walks.nr_spaces_idle, self.nr_idle);
+        prop_assert_eq!(self.bench.stats().nr_ageing_runs, self.nr_runs);
         self.bench.engine.validate().map_err(TestCaseError::fail)
     }
 
@@ -251,6 +260,7 @@ impl WalkPair {
                 }
                 return NextSpace::Space(*space);
             }
+            self.nr_idle += 1;
         }
         node.seen.clear();
         node.nr_ended += 1;

@@ -210,8 +210,8 @@ fn io_costs_as_much_as_thirty_two_pages_in_vain_and_the_past_is_halved() {
 fn a_batch_takes_from_one_list_at_most_thirty_two_pages() {
     let mut bench = Bench::new();
     bench.swappiness = swappiness(100);
-    bench.appear_many(1000, Kind::Anon);
-    bench.appear_many(1000, Kind::File);
+    bench.appear_many(1000, Kind::Anon, Cause::Fault);
+    bench.appear_many(1000, Kind::File, Cause::Fault);
     assert_eq!(bench.isolate_at(1000, 1), Isolated::Pages(32));
     assert_eq!(bench.engine.kind(bench.batch.folios[0]), Kind::File);
     bench.complete(Verdict::Evicted);
@@ -220,7 +220,7 @@ fn a_batch_takes_from_one_list_at_most_thirty_two_pages() {
 #[test]
 fn more_desperate_means_more_pages_until_the_goal_is_met() {
     let mut bench = Bench::new();
-    bench.appear_many(8192, Kind::File);
+    bench.appear_many(8192, Kind::File, Cause::Fault);
     // At 12 two pages, at 11 four, at 10 eight, at 9 sixteen: thirty in all, then 32 of 32 at 8.
     let mut sizes = Vec::new();
     while bench.stats().nr_evicted_pages[1] < 32 {
@@ -240,9 +240,9 @@ fn more_desperate_means_more_pages_until_the_goal_is_met() {
 fn when_the_goal_is_met_the_kind_left_is_taken_in_the_same_proportion() {
     let mut bench = Bench::new();
     bench.swappiness = swappiness(100);
-    bench.appear_many(2000, Kind::Anon);
+    bench.appear_many(2000, Kind::Anon, Cause::Fault);
     bench.active_many(402, Kind::File);
-    bench.appear_many(400, Kind::File);
+    bench.appear_many(400, Kind::File, Cause::Fault);
     // Half of a half: 500 anon, 100 and 100 file. After one round the goal of 40 is met, 32 percent
     // of file is done; so of anon 33 percent in all, 133 pages more, are taken, and file rests.
     let mut taken = Vec::new();
@@ -261,7 +261,7 @@ fn when_the_goal_is_met_the_kind_left_is_taken_in_the_same_proportion() {
 fn anon_is_deactivated_ahead_of_need_when_its_inactive_list_is_short() {
     let mut bench = Bench::new();
     bench.active_many(100, Kind::Anon);
-    bench.appear_many(5000, Kind::File);
+    bench.appear_many(5000, Kind::File, Cause::Fault);
     // There is cold cache enough, so anon is not looked at; its lists are put in order all the same.
     assert_eq!(bench.isolate_at(1, 12), Isolated::Pages(1));
     bench.complete(Verdict::NotTried);

@@ -1,25 +1,19 @@
 //! Stories of single rules of the classic LRU, a file a stage.
 
-mod access;
 mod against_model;
 mod balance;
-mod reclaim;
-mod workingset;
 
 use super::*;
 use crate::{
+    bench_tests,
+    config::Refault,
     folio::MAX_ORDER,
     ids::GenSeq,
-    seam::{Ageing, Cause, GenerationView, by_kind},
+    seam::{Ageing, Cause, GenerationView},
 };
 
-/// An engine with one group, and short words for what happens to it.
-struct Bench {
-    engine: TwoList,
-    group: GroupId,
-    swappiness: Swappiness,
-    batch: EvictBatch,
-}
+/// An engine with one group.
+type Bench = bench_tests::Bench<TwoList>;
 
 impl Bench {
     fn new() -> Bench {
@@ -27,71 +21,16 @@ impl Bench {
     }
 
     fn with(config: Config) -> Bench {
-        let mut engine = TwoList::new(config).unwrap();
-        let group = engine.add_group("/bench", TimeMs(0)).unwrap();
-        Bench {
-            engine,
-            group,
-            swappiness: Swappiness::DEFAULT,
-            batch: EvictBatch::default(),
-        }
-    }
-
-    fn arrival(&self, kind: Kind) -> Arrival {
-        Arrival {
-            group: self.group,
-            node: NodeId(0),
-            kind,
-            order: Order::BASE,
-            cause: Cause::Fault,
-            shadow: None,
-            is_exec: false,
-        }
-    }
-
-    fn appear(&mut self, kind: Kind) -> FolioId {
-        self.engine.appeared(self.arrival(kind)).unwrap()
-    }
-
-    fn appear_many(&mut self, count: usize, kind: Kind) -> Vec<FolioId> {
-        (0..count).map(|_| self.appear(kind)).collect()
+        Bench::of(TwoList::new(config).unwrap())
     }
 
     /// Folios that were used and made active.
     fn active_many(&mut self, count: usize, kind: Kind) -> Vec<FolioId> {
-        let folios = self.appear_many(count, kind);
+        let folios = self.appear_many(count, kind, Cause::Fault);
         for folio in &folios {
             self.read(*folio, 2);
         }
         folios
-    }
-
-    fn exec(&mut self) -> FolioId {
-        let arrival = Arrival {
-            is_exec: true,
-            ..self.arrival(Kind::File)
-        };
-        self.engine.appeared(arrival).unwrap()
-    }
-
-    fn refault(&mut self, kind: Kind, shadow: Shadow) -> FolioId {
-        let arrival = Arrival {
-            shadow: Some(shadow),
-            ..self.arrival(kind)
-        };
-        let folio = self.engine.appeared(arrival).unwrap();
-        self.engine.validate().unwrap();
-        folio
-    }
-
-    fn young(&mut self, folio: FolioId) {
-        self.engine.accessed(folio, AccessVia::PageTable);
-    }
-
-    fn read(&mut self, folio: FolioId, times: usize) {
-        for _ in 0..times {
-            self.engine.accessed(folio, AccessVia::FileDescriptor);
-        }
     }
 
     /// Leaves without being asked to; what is remembered of it.
@@ -99,56 +38,8 @@ impl Bench {
         self.engine.gone(folio, GoneCause::Reclaimed).unwrap()
     }
 
-    fn isolate_at(&mut self, nr_pages: u64, priority: u8) -> Isolated {
-        let request = ReclaimRequest {
-            swappiness: self.swappiness,
-            priority,
-            ..ReclaimRequest::new(self.group, nr_pages)
-        };
-        let end = self
-            .engine
-            .isolate(request, TimeMs(0), &mut self.batch)
-            .unwrap();
-        self.engine.validate().unwrap();
-        end
-    }
-
-    /// Desperate, so that lists of any size are looked at whole.
-    fn isolate(&mut self, nr_pages: u64) -> Isolated {
-        self.isolate_at(nr_pages, 0)
-    }
-
-    fn complete(&mut self, verdict: Verdict) -> Vec<Option<Shadow>> {
-        let verdicts = vec![verdict; self.batch.folios.len()];
-        self.engine.complete(&mut self.batch, &verdicts);
-        self.engine.validate().unwrap();
-        self.batch.shadows.clone()
-    }
-
-    /// Answers batches until folios of the inactive lists are handed out.
-    fn isolate_some(&mut self, nr_pages: u64) -> Isolated {
-        loop {
-            let end = self.isolate(nr_pages);
-            if end != Isolated::Again || self.batch.is_empty() {
-                return end;
-            }
-            self.complete(Verdict::Evicted);
-        }
-    }
-
-    /// Takes one step on a folio of an inactive list: tried, with this outcome.
-    fn tried(&mut self, folio: FolioId, verdict: Verdict) {
-        assert!(matches!(self.isolate_some(1), Isolated::Pages(_)));
-        assert_eq!(self.batch.folios, [folio]);
-        self.complete(verdict);
-    }
-
     fn sizes(&self) -> lruvec::Counts {
         self.engine.books.lruvecs[0].nr_pages
-    }
-
-    fn stats(&self) -> ReclaimStats {
-        self.engine.stats(self.group).unwrap()
     }
 
     fn own_stats(&self) -> TwoListStats {
@@ -159,7 +50,7 @@ impl Bench {
 #[test]
 fn the_two_lists_are_shown_as_two_generations() {
     let mut bench = Bench::new();
-    bench.appear_many(3, Kind::Anon);
+    bench.appear_many(3, Kind::Anon, Cause::Fault);
     bench.active_many(2, Kind::File);
     let views = bench.engine.view(bench.group, TimeMs(5)).unwrap();
     let shown = |seq, nr_pages| GenerationView {
@@ -177,7 +68,7 @@ fn the_two_lists_are_shown_as_two_generations() {
 #[test]
 fn no_walk_is_ever_due_and_none_changes_anything() {
     let mut bench = Bench::new();
-    bench.appear_many(10, Kind::Anon);
+    bench.appear_many(10, Kind::Anon, Cause::Fault);
     let (group, swappiness) = (bench.group, bench.swappiness);
     assert_eq!(bench.engine.ageing(group, swappiness), Ok(Ageing::NotDue));
     let before = bench.sizes();
@@ -195,7 +86,7 @@ fn no_walk_is_ever_due_and_none_changes_anything() {
 fn a_folio_of_the_two_lists_costs_at_most_sixteen_bytes() {
     let mut bench = Bench::new();
     let empty = bench.engine.memory_bytes();
-    bench.appear_many(100_000, Kind::File);
+    bench.appear_many(100_000, Kind::File, Cause::Fault);
     let spent = bench.engine.memory_bytes() - empty;
     assert!(spent <= 16 * 100_000, "{spent} bytes");
 }
@@ -206,7 +97,7 @@ fn a_group_a_node_an_order_that_is_not_there_is_refused() {
     let nobody = GroupId(7);
     let arrival = Arrival {
         group: nobody,
-        ..bench.arrival(Kind::Anon)
+        ..bench.arrival(Kind::Anon, Cause::Fault)
     };
     assert_eq!(
         bench.engine.appeared(arrival),
@@ -215,17 +106,84 @@ fn a_group_a_node_an_order_that_is_not_there_is_refused() {
     assert!(bench.engine.view(GroupId(0), TimeMs(0)).is_err());
     let arrival = Arrival {
         order: Order(MAX_ORDER + 1),
-        ..bench.arrival(Kind::Anon)
+        ..bench.arrival(Kind::Anon, Cause::Fault)
     };
     assert!(matches!(
         bench.engine.appeared(arrival),
         Err(PolicyError::OrderTooLarge { .. })
     ));
-    bench.appear(Kind::Anon);
+    bench.appear(Kind::Anon, Cause::Fault);
     let elsewhere = ReclaimRequest {
         node: Some(NodeId(3)),
         ..ReclaimRequest::new(bench.group, 1)
     };
     let end = bench.engine.isolate(elsewhere, TimeMs(0), &mut bench.batch);
     assert_eq!(end, Ok(Isolated::Empty));
+}
+
+#[test]
+fn a_mechanism_that_can_not_look_deactivates_all() {
+    let mut bench = Bench::new();
+    let arrival = Arrival {
+        is_exec: true,
+        ..bench.arrival(Kind::File, Cause::Fault)
+    };
+    let folio = bench.engine.appeared(arrival).unwrap();
+    bench.read(folio, 2);
+    bench.isolate(1);
+    bench.complete(Verdict::Evicted);
+    assert_eq!(bench.engine.is_active(folio), Some(false));
+}
+
+#[test]
+fn when_nothing_can_be_had_the_answer_is_empty_and_not_for_ever_again() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.isolate(1), Isolated::Empty);
+    bench.active_many(100, Kind::Anon);
+    bench.appear_many(100, Kind::File, Cause::Fault);
+    for nr_calls in 0.. {
+        assert!(nr_calls < 1000, "no end");
+        if bench.isolate_at(32, 12) == Isolated::Empty {
+            break;
+        }
+        bench.complete(Verdict::Unevictable);
+    }
+}
+
+fn with(refault: Refault) -> Bench {
+    Bench::with(Config {
+        refault,
+        ..Config::default()
+    })
+}
+
+#[test]
+fn what_was_active_before_is_restored_and_charged_as_io() {
+    let mut bench = with(Refault::Window);
+    bench.active_many(100, Kind::File);
+    let known = bench.appear(Kind::File, Cause::Fault);
+    let flags = bench.engine.flags(known).with_workingset(true);
+    bench.engine.books.folios.flags[known.index()] = flags;
+    let shadow = bench.reclaimed(known);
+    bench.refault(Kind::File, Cause::Fault, shadow);
+    assert_eq!(bench.own_stats().nr_restored_pages, [0, 1]);
+    assert_eq!(bench.engine.books.lruvecs[0].cost, [0, 32]);
+}
+
+#[test]
+fn by_distance_a_return_made_active_does_not_question_the_active_list() {
+    for (refault, is_questioned) in [(Refault::Window, true), (Refault::Distance, false)] {
+        let mut bench = with(refault);
+        bench.active_many(20, Kind::File);
+        bench.appear_many(40, Kind::File, Cause::Fault);
+        let mut read_again = || {
+            let folio = bench.appear(Kind::File, Cause::Fault);
+            let shadow = bench.reclaimed(folio);
+            let again = bench.refault(Kind::File, Cause::Read, shadow);
+            bench.engine.is_active(again) == Some(true)
+        };
+        assert!((0..4).filter(|_| read_again()).count() > 0);
+        let control = bench.engine.books.lruvecs[0].control(0, false, None);
+        assert_eq!(control.may_deactivate[Kind::File.index()], is_questioned);
+    }
 }

@@ -108,74 +108,46 @@ fn what_is_used_at_each_walk_is_hot_and_the_rest_is_as_old_as_the_recording() {
     }
 }
 
+/// The fifth table at the walks from the second on: each with what becomes of it.
+fn at_walks(pieces: &[Piece], end: SpaceEnd) -> RecordingHeat {
+    let mut out = hot_and_cold(1);
+    for (at, piece) in (2..).zip(pieces) {
+        out.begin_walk(WalkKind::Interval, at * INTERVAL_US)
+            .unwrap();
+        out.begin_space(0, 1000).unwrap();
+        out.piece(&Piece {
+            table: 5,
+            anon: piece.told(),
+            ..*piece
+        })
+        .unwrap();
+        out.end_space(end).unwrap();
+    }
+    read(out)
+}
+
 #[test]
 fn what_leaves_comes_back_and_ends_is_told() {
-    let mut out = hot_and_cold(1);
-    let told = |piece: Piece| Piece {
-        table: 5,
-        anon: piece.told(),
-        ..piece
+    let left = Piece {
+        evicted: lowest(100),
+        ..Piece::default()
     };
-    for (at, piece) in [
-        (
-            2,
-            told(Piece {
-                evicted: lowest(100),
-                ..Piece::default()
-            }),
-        ),
-        (
-            3,
-            told(Piece {
-                appeared: lowest(40),
-                ..Piece::default()
-            }),
-        ),
-        (
-            4,
-            told(Piece {
-                gone: lowest(10),
-                ..Piece::default()
-            }),
-        ),
-    ] {
-        out.begin_walk(WalkKind::Interval, at * INTERVAL_US)
-            .unwrap();
-        out.begin_space(0, 1000).unwrap();
-        out.piece(&piece).unwrap();
-        out.end_space(SpaceEnd::Whole).unwrap();
-    }
-    let resident: Vec<u64> = read(out)
-        .totals
-        .iter()
-        .filter_map(|of| of.nr_resident)
-        .collect();
+    let back = Piece {
+        appeared: lowest(40),
+        ..Piece::default()
+    };
+    let gone = Piece {
+        gone: lowest(10),
+        ..Piece::default()
+    };
+    let heat = at_walks(&[left, back, gone], SpaceEnd::Whole);
+    let resident = heat.totals.iter().filter_map(|of| of.nr_resident);
+    let resident: Vec<u64> = resident.collect();
     assert_eq!(resident, [51_200, 51_200, 51_100, 51_140, 51_130]);
+    assert_eq!((heat.totals[2].nr_left, heat.totals[3].nr_back), (100, 40));
+    assert_eq!(heat.bands[0].back[3], 40);
 
-    let mut out = hot_and_cold(1);
-    for (at, piece) in [
-        (
-            2,
-            told(Piece {
-                evicted: lowest(100),
-                ..Piece::default()
-            }),
-        ),
-        (
-            3,
-            told(Piece {
-                appeared: lowest(40),
-                ..Piece::default()
-            }),
-        ),
-    ] {
-        out.begin_walk(WalkKind::Interval, at * INTERVAL_US)
-            .unwrap();
-        out.begin_space(0, 1000).unwrap();
-        out.piece(&piece).unwrap();
-        out.end_space(SpaceEnd::Ended).unwrap();
-    }
-    let heat = read(out);
+    let heat = at_walks(&[left, back], SpaceEnd::Ended);
     let band = &heat.bands[0];
     assert_eq!(
         (band.left.iter().sum::<u64>(), heat.totals[2].nr_left),
@@ -184,40 +156,6 @@ fn what_leaves_comes_back_and_ends_is_told() {
     // The space ended after the first of the two.
     assert_eq!((band.resident, band.nr_never), (Pages::default(), 0));
     assert_eq!(heat.totals.last().and_then(|of| of.nr_resident), Some(0));
-}
-
-#[test]
-fn a_page_that_left_and_appears_again_came_back() {
-    let mut out = hot_and_cold(1);
-    for (at, piece) in [
-        (
-            2,
-            Piece {
-                table: 5,
-                evicted: lowest(100),
-                anon: lowest(100),
-                ..Piece::default()
-            },
-        ),
-        (
-            3,
-            Piece {
-                table: 5,
-                appeared: lowest(40),
-                anon: lowest(40),
-                ..Piece::default()
-            },
-        ),
-    ] {
-        out.begin_walk(WalkKind::Interval, at * INTERVAL_US)
-            .unwrap();
-        out.begin_space(0, 1000).unwrap();
-        out.piece(&piece).unwrap();
-        out.end_space(SpaceEnd::Whole).unwrap();
-    }
-    let heat = read(out);
-    assert_eq!((heat.totals[2].nr_left, heat.totals[3].nr_back), (100, 40));
-    assert_eq!(heat.bands[0].back[3], 40);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! beside them.
 
 use super::*;
+use strata_lru::{Rule, Rules};
 
 /// Rounds of the loads.
 const NR_ROUNDS: u64 = 20;
@@ -67,18 +68,24 @@ fn count_misses<P: Policy>(mut machine: Machine<'_, P>, workload: &Workload) -> 
 #[test]
 fn tiers_keep_what_is_read_several_times_beside_a_scan() {
     let accesses = files_beside_a_scan();
-    for model in KernelModel::ALL {
-        let misses = |config| {
-            let policy = KernelPolicy::MultiGen(config);
-            replay(&policy, accesses.clone(), 2000).nr_misses
+    let misses = |rules: Rules, nr_tiers| {
+        let mut config = Config {
+            rules,
+            ..Config::default()
         };
-        let four = Config::of(*model);
-        let mut one = four.clone();
-        one.rules.nr_tiers = 1;
+        config.rules.nr_tiers = nr_tiers;
+        replay(&KernelPolicy::MultiGen(config), accesses.clone(), 2000).nr_misses
+    };
+    for model in KernelModel::ALL {
+        let rules = Rules::from(*model);
         // 1.21 times up to 2022, 1.15 in 6.1, 1.19 from 6.14 on.
-        let (with_tiers, without) = (misses(four), misses(one));
+        let (with_tiers, without) = (misses(rules, 4), misses(rules, 1));
         let least = with_tiers + with_tiers / 10;
         assert!(without >= least, "{model:?}: {without}, {with_tiers}");
+        // The tiers alone: that a full count is spared in any case came later, and with fewer tiers fewer accesses are a full count.
+        let alone = rules.take(Rule::Protection, KernelModel::V2022);
+        let [one, two, four] = [1, 2, 4].map(|nr_tiers| misses(alone, nr_tiers));
+        assert!(four < two && four < one, "{model:?}: {one}, {two}, {four}");
     }
 }
 

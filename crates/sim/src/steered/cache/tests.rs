@@ -174,15 +174,6 @@ fn a_page_that_comes_back_after_it_was_dropped_counts_as_one_that_was_there_befo
 }
 
 #[test]
-fn the_same_run_comes_to_the_same_to_the_last_count() {
-    let load = generated("gen:loop,pages=9830,accesses=98300,writes=10");
-    for kernel in KERNELS {
-        let [first, second] = [(); 2].map(|()| run(kernel, &load, Some(SteeredSetup::default())));
-        assert_eq!(first, second);
-    }
-}
-
-#[test]
 fn a_dirty_page_and_a_mapped_one_stay() {
     let write = Access {
         op: Op::Write,

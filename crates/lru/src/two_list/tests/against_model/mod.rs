@@ -24,7 +24,7 @@ use std::{
 use proptest::{prelude::*, test_runner::TestRunner};
 
 use super::*;
-use crate::{config::Refault, distance::Returns};
+use crate::distance::Returns;
 use ops::{NR_GROUPS, NR_NODES, Op, op};
 
 /// Operations of one property, at least; the two together come to more than 10^5.
@@ -71,6 +71,7 @@ type Queues = [[VecDeque<FolioId>; 2]; 2];
 struct Pair {
     engine: TwoList,
     refault: Refault,
+    has_swap: bool,
     groups: Vec<GroupId>,
     folios: BTreeMap<FolioId, Folio>,
     queues: Vec<Queues>,
@@ -83,10 +84,11 @@ struct Pair {
 }
 
 impl Pair {
-    fn new(refault: Refault) -> Pair {
+    fn new(refault: Refault, has_swap: bool) -> Pair {
         let config = Config {
             nr_folios_max: NR_FOLIOS_MAX as u32,
             refault,
+            has_swap,
             ..Config::default()
         };
         let mut engine = TwoList::new(config).unwrap();
@@ -97,6 +99,7 @@ impl Pair {
         Pair {
             engine,
             refault,
+            has_swap,
             groups,
             folios: BTreeMap::new(),
             queues: vec![Queues::default(); nr_lruvecs],
@@ -209,13 +212,17 @@ impl Pair {
         } else {
             Kind::Anon
         };
-        let of = |half| Kind::ALL.map(|kind| self.size(lruvec, half, kind));
-        let active: u64 = of(Half::Active).iter().sum();
-        let inactive: u64 = of(Half::Inactive).iter().sum();
+        // Anon that can't be swapped takes nobody's place.
+        let size = |half, kind| match kind {
+            Kind::Anon if !self.has_swap => 0,
+            _ => self.size(lruvec, half, kind),
+        };
+        let [active, inactive] = [Half::Active, Half::Inactive]
+            .map(|half| size(half, Kind::Anon) + size(half, Kind::File));
+        let others = size(Half::Inactive, other);
         match self.refault {
-            Refault::Window => distance <= active + self.size(lruvec, Half::Inactive, other),
+            Refault::Window => distance <= active + others,
             Refault::Series => {
-                let others = self.size(lruvec, Half::Inactive, other);
                 let reach = if active >= inactive {
                     inactive
                 } else {
@@ -508,7 +515,8 @@ fn run(refault: Refault, nr_walked: u32) {
             ..ProptestConfig::default()
         };
         let outcome = TestRunner::new(config).run(&strategy, |ops: Vec<Op>| {
-            let mut pair = Pair::new(refault);
+            let has_swap = ops.len() % 3 > 0;
+            let mut pair = Pair::new(refault, has_swap);
             for (position, op) in ops.iter().enumerate() {
                 pair.apply(op).map_err(|error| {
                     TestCaseError::fail(format!("operation {position}, {op:?}: {error}"))

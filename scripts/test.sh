@@ -205,7 +205,7 @@ heading setup
 if scripts/setup.sh test; then
     stage "cargo fmt" cargo fmt --all --check
     heading "build of the live tests"
-    test_binaries -p strata -p strata-host --test live >/dev/null || flunk "some live tests do not compile"
+    test_binaries -p strata --test live >/dev/null || flunk "some live tests do not compile"
     # A process group of its own, so that all of it ends with us.
     set -m
     (passed=0 failed=0 skipped=0 failures=() skips=() log=$work/beside.log; beside) >"$work/beside.out" 2>&1 &

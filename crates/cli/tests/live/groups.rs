@@ -97,6 +97,31 @@ fn a_group_with_a_threaded_child_is_held_until_its_programs_end() {
     );
 }
 
+#[test]
+fn a_controller_switched_on_for_a_run_is_switched_off_with_the_last_one() {
+    needs!("memory_cgroup");
+    let (mount, is_v1) = memory_mount().expect("a memory controller");
+    if is_v1 {
+        skip!("v1 has no subtree control");
+    }
+    let _guard = Guard::new();
+    let read = || fs::read_to_string(mount.join("cgroup.subtree_control")).expect("read");
+    let before = read();
+    let run = Strata::new(["run", "--memory", "64M", "--policy", "none", "--"]);
+    let run = run
+        .arg(program("idle"))
+        .args(["--size", "1M", "--seconds", "0"]);
+    let [first, second] = [Live::start(&run), Live::start(&run)];
+    first.json();
+    second.json();
+    for mut live in [first, second] {
+        assert!(read().contains("memory"), "the other still needs it");
+        live.signal(Signal::TERM);
+        live.end();
+    }
+    wait_until("it to be as before", || read() == before);
+}
+
 /// An operator, or a service manager, removes a group as soon as its last program has ended.
 #[test]
 fn a_group_that_is_removed_during_a_run_ends_it_like_a_program_that_ends() {

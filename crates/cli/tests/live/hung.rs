@@ -12,7 +12,9 @@ use std::process::{Child, Command, Stdio};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::Signal;
 use support::leaks::Guard;
-use support::live::{Live, TestGroup, children, is_limited, memory_mount, send, state, wait_until};
+use support::live::{
+    Live, TestGroup, children, is_limited, memory_mount, proc_bytes, send, state, wait_until,
+};
 use support::programs::program;
 use support::strata::{Strata, binary};
 
@@ -278,23 +280,38 @@ fn who_may_only_read_a_group_can_not_keep_strata_from_it() {
 }
 
 #[test]
-fn a_keeper_is_known_by_its_name_among_processes() {
+fn a_keeper_is_known_by_its_name_is_small_and_holds_nothing_that_is_not_its_own() {
     needs!("cap_bpf", "memory_cgroup");
     let _guard = Guard::new();
     let mut live = Live::start(&Strata::new(["run", "--memory", "64M", "--"]).arg(program("idle")));
     live.json();
-    let names = children(live.pid()).into_iter().filter_map(|pid| {
-        let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).ok()?;
-        Some(line.split('\0').next()?.to_owned())
-    });
-    let names: Vec<String> = names.collect();
-    assert!(
-        names.iter().any(|name| name == "strata-keeper"),
-        "{names:?}"
-    );
+    let is_keeper = |pid: &i32| {
+        let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.split('\0').next() == Some("strata-keeper")
+    };
+    let keeper = children(live.pid()).into_iter().find(is_keeper);
+    let keeper = keeper.expect("a keeper");
+    // What a terminal sends is nothing to it.
+    for signal in [Signal::INT, Signal::QUIT, Signal::HUP, Signal::TERM] {
+        send(keeper, signal);
+    }
+    let held = fs::read_dir(format!("/proc/{keeper}/fd")).expect("it lives");
+    let held = held
+        .flatten()
+        .filter_map(|of| fs::read_link(of.path()).ok());
+    for target in held.map(|target| target.display().to_string()) {
+        let is_known = target.starts_with("pipe:")
+            || target == "/dev/null"
+            || target.ends_with("/lock")
+            || target.starts_with("/memfd:strata-heartbeat");
+        assert!(is_known, "the keeper holds {target}");
+    }
+    let own_bytes = proc_bytes(&format!("/proc/{keeper}/status"), "RssAnon");
+    assert!(own_bytes < Some(1 << 20), "{own_bytes:?}");
     assert_ne!(state(live.pid()), 'T');
     live.signal(Signal::TERM);
     live.end();
+    assert!(!live.stderr().contains("keeper"), "{}", live.stderr());
 }
 
 #[test]

@@ -401,6 +401,22 @@ fn what_a_dead_strata_and_a_dead_keeper_left_is_cleaned_by_the_next_start() {
 }
 
 #[test]
+fn a_keeper_whose_directory_somebody_removed_ends_when_all_is_undone() {
+    needs!("cap_bpf", "memory_cgroup", "zram");
+    let guard = Guard::new();
+    let mut run = Run::start(WORK);
+    run.wait_until_begun();
+    let (group, keeper) = (run.group().expect("a group"), run.keeper());
+    run.kill_strata();
+    expect_limits_gone(&group);
+    fs::remove_dir_all(run.state_directory()).expect("removed");
+    run.expect_right_end();
+    let has_ended = wait_for(ALL_GONE, || (state(keeper) == 'X').then_some(()));
+    assert!(has_ended.is_some(), "{keeper}: {}", state(keeper));
+    expect_all_gone(&guard);
+}
+
+#[test]
 fn two_stratas_at_once_leave_each_other_alone() {
     needs!("cap_bpf", "memory_cgroup", "zram");
     let guard = Guard::new();

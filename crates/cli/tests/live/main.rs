@@ -5,6 +5,8 @@
 #[path = "../support/mod.rs"]
 #[macro_use]
 mod support;
+#[macro_use]
+mod walk;
 
 mod budget;
 mod cache_trouble;
@@ -32,6 +34,7 @@ mod guard_pods;
 mod guard_swap;
 mod guard_told;
 mod held;
+mod hold_up;
 mod hung;
 mod idle;
 mod integrity;
@@ -41,6 +44,7 @@ mod metrics;
 mod named;
 mod near;
 mod page_cache;
+mod pages;
 mod park;
 mod park_again;
 mod park_luck;
@@ -63,5 +67,6 @@ mod tiers;
 mod tiers_luck;
 mod top;
 mod traced;
+mod tree;
 mod two_on_one;
 mod wss;

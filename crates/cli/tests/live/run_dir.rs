@@ -80,6 +80,33 @@ fn a_state_that_names_what_strata_never_changes_is_left_and_told_of() {
 }
 
 #[test]
+fn nothing_of_another_boot_is_touched_and_a_state_that_can_not_be_read_is_left() {
+    needs!("memory_cgroup");
+    let _guard = Guard::new();
+    let home = tempfile::tempdir().expect("a directory");
+    // A file that looks like a control file of a group that was limited before the reboot.
+    let control = home.path().join("memory.max");
+    fs::write(&control, "100").expect("written");
+    let run_dir = home.path().join("run");
+    plant(&run_dir.join("old"), &control, "max");
+    let state = run_dir.join("old/state.json");
+    let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("read");
+    let text = fs::read_to_string(&state).expect("read");
+    fs::write(&state, text.replace(boot_id.trim(), "another-boot")).expect("written");
+    for (id, text) in [("garbled", "{\"version\": 1"), ("newer", "{}")] {
+        fs::create_dir(run_dir.join(id)).expect("made");
+        fs::write(run_dir.join(id).join("state.json"), text).expect("written");
+    }
+    let said = run_in(&run_dir, &[]).expect_success().stderr;
+    assert_eq!(fs::read_to_string(&control).expect("read"), "100");
+    assert!(!run_dir.join("old").exists(), "{said}");
+    for id in ["garbled", "newer"] {
+        assert!(run_dir.join(id).join("state.json").exists(), "{said}");
+        assert!(said.contains(&format!("run/{id}")), "{said}");
+    }
+}
+
+#[test]
 fn an_old_lock_that_somebody_keeps_locked_stops_no_start() {
     needs!("cap_bpf", "memory_cgroup", "zram");
     let _guard = Guard::new();

@@ -247,10 +247,14 @@ fn letting_go_of_a_process_puts_every_value_back_and_it_is_never_moved() {
     let mut touch = Touch::start(["--size", "64M"]);
     group.take(touch.pid);
     touch.ask("writerange 0 16384");
-    let values = group.values();
     let pid = touch.pid.to_string();
     let path = group.path.display().to_string();
-    for target in [["--pid", &pid], ["--cgroup", &path]] {
+    for (target, limit) in [
+        (["--pid", &pid], None),
+        (["--cgroup", &path], Some(200 * MIB)),
+    ] {
+        group.limit(limit);
+        let values = group.values();
         let mut live = Live::start(
             &Strata::new(["run", "--memory", "40M", "--swap", "zram:128M"]).args(target),
         );

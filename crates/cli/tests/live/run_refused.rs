@@ -12,7 +12,7 @@ use std::time::Duration;
 use support::json::json_in;
 use support::leaks::Guard;
 use support::live::{disk_directory, memory_mount};
-use support::programs::program;
+use support::programs::{Touch, program};
 use support::strata::{Finished, Strata, binary, finish, patience};
 
 /// Runs `words` to its end.
@@ -79,30 +79,6 @@ fn assert_one_error(run: &Finished, code: i32, why: &str) {
     assert_eq!(run.stdout, "", "nothing is started");
     assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);
     assert!(run.stderr.contains(why), "{why}: {}", run.stderr);
-}
-
-#[test]
-fn a_size_that_cannot_be_is_refused_with_one_message() {
-    let _guard = Guard::new();
-    let sizes = [
-        ("0", "it is zero"),
-        ("-1", "it is negative"),
-        ("-1G", "it is negative"),
-        ("lots", "it does not start with a number"),
-        ("nan", "it does not start with a number"),
-        ("", "it is empty"),
-        ("1X", "the suffix is unknown"),
-        ("9999999T", "it is absurdly large"),
-        ("18446744073709551616", "it is absurdly large"),
-        ("1", "too small"),
-    ];
-    for (size, why) in sizes {
-        let run = Strata::new(["run", "--memory", size, "--", "echo", "started"]).finish();
-        assert_eq!(run.code(), Some(2), "{size:?}: {}", run.stderr);
-        assert_eq!(run.stdout, "", "{size:?}");
-        assert_eq!(run.stderr.matches("error:").count(), 1, "{}", run.stderr);
-        assert!(run.stderr.contains(why), "{size:?}: {}", run.stderr);
-    }
 }
 
 #[test]
@@ -264,6 +240,21 @@ fn a_process_that_cannot_be_managed_is_one_clear_error() {
             .finish()
     };
     assert_one_error(&attach(gone.id()), 2, "does not exist");
+    let mut touch = Touch::start(["--size", "2M"]);
+    touch.ask("threads 1");
+    let threads = fs::read_dir(format!("/proc/{}/task", touch.pid)).expect("threads");
+    let names = threads.flatten().map(|of| of.file_name().into_string());
+    let ids = names.filter_map(|name| name.ok()?.parse::<u32>().ok());
+    let id = ids.max().expect("a thread");
+    assert_one_error(
+        &attach(id),
+        2,
+        &format!("a thread of process {}", touch.pid),
+    );
+    for path in ["/no/such/group", "/", "../../proc", "/etc"] {
+        let group = Strata::new(["run", "--memory", "64M", "--cgroup", path]);
+        assert_one_error(&group.finish(), 2, "is not a memory cgroup");
+    }
     // Where pid 2 is hidden or absent (a container), there is nothing to try.
     if fs::read_to_string("/proc/2/comm").is_ok_and(|comm| comm == "kthreadd\n") {
         assert_one_error(&attach(2), 2, "kernel thread");

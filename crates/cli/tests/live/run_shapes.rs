@@ -198,6 +198,11 @@ fn a_terabyte_of_nothing_is_managed_and_its_page_tables_are_told_as_the_floor() 
     let words = ["sparse", "--size", "1T", "--touch", "64", "--seconds", "1"];
     let (_, report) = run_within("32M", "auto", &words, "");
     assert_eq!(report["warnings"].to_string(), "[]");
+    // Tables that are not there are not looked at.
+    let number = |pointer: &str| report.pointer(pointer).and_then(Value::as_u64);
+    let nr_walks = number("/walks/nr_walks").expect("walks").max(1);
+    let nr_tables = number("/walks/cost/nr_tables").expect("tables");
+    assert!(nr_tables <= 128 * nr_walks, "{report:#}");
 }
 
 /// Split by reclaim, by protecting a part and by giving a part back; made anew by collapsing, which

@@ -250,6 +250,28 @@ fn term_hup_and_the_user_signals_are_passed_on() {
     assert_eq!(live.end().code(), Some(0), "TERM ended it in its own way");
 }
 
+/// Started under nohup, it ignores HUP: so does the program, and nothing else.
+#[test]
+fn the_program_gets_the_signal_settings_strata_was_started_with() {
+    needs!("cap_bpf", "memory_cgroup");
+    let _guard = Guard::new();
+    let strata = run_tool(&["grep", "Sig", "/proc/self/status"]).command();
+    let said = Command::new("sh")
+        .args(["-c", "trap '' HUP; exec \"$0\" \"$@\""])
+        .arg(strata.get_program())
+        .args(strata.get_args())
+        .output()
+        .expect("sh");
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    // Signals 32 and 33 belong to the C library, which nobody can tell how to treat them.
+    let set = |key: &str| {
+        let line = said.lines().find_map(|line| line.strip_prefix(key));
+        let bits = line.unwrap_or_else(|| panic!("{said}")).trim();
+        u64::from_str_radix(bits, 16).expect("bits") & !(3 << 31)
+    };
+    assert_eq!((set("SigIgn:"), set("SigBlk:")), (1, 0), "{said}");
+}
+
 #[test]
 fn the_program_runs_as_the_user_that_is_named() {
     needs!("cap_bpf", "memory_cgroup");
@@ -266,6 +288,9 @@ fn the_program_runs_as_the_user_that_is_named() {
         .expect("id");
     let said = run("nobody").expect_success();
     assert_eq!(said.stdout, String::from_utf8_lossy(&own.stdout));
+
+    let said = run("3999999999").expect_success();
+    assert!(said.stdout.starts_with("3999999999\n3999999999\n"));
 
     let refused = run("no-such-user");
     assert_eq!(refused.code(), Some(2), "{}", refused.stderr);

@@ -1,7 +1,8 @@
 //! Watching holds nobody up: large programs are cleared in short calls, seen as exactly as small ones, and what the
 //! kernel thought of their pages is as before.
 
-use crate::access_support as support;
+use crate::support;
+use crate::walk::{bit, process_of, region_of, spans_of};
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -11,8 +12,8 @@ use std::time::{Duration, Instant};
 use strata_host::observe::{Observer, Piece, Subject, Visitor, Walked};
 use strata_linux::access::{AccessChoice, AccessSource, BpfSource};
 use strata_linux::hold_up::HoldUps;
+use support::live::has_generations;
 use support::programs::Touch;
-use support::{bit, process_of, region_of, spans_of};
 
 /// 512 MiB: `clear_refs` of so many would take longer than is allowed on any machine.
 const NR_LARGE_PAGES: u64 = 131_072;
@@ -31,23 +32,13 @@ struct Accessed {
 
 impl Visitor for Accessed {
     fn piece(&mut self, piece: &Piece<'_>) {
-        if self
-            .region
-            .contains(piece.record.table.start().max(piece.mapping.range.start))
-        {
-            self.nr_pages += piece
-                .accessed()
-                .0
-                .iter()
-                .map(|word| u64::from(word.count_ones()))
-                .sum::<u64>();
+        let start = piece.record.table.start().max(piece.mapping.range.start);
+        if self.region.contains(start) {
+            let words = piece.accessed().0;
+            let nr_pages = words.iter().map(|word| u64::from(word.count_ones()));
+            self.nr_pages += nr_pages.sum::<u64>();
         }
     }
-}
-
-fn has_generations() -> bool {
-    std::fs::read_to_string("/sys/kernel/mm/lru_gen/enabled")
-        .is_ok_and(|text| text.trim() != "0x0000")
 }
 
 struct Watched {

@@ -16,7 +16,7 @@ use strata_linux::access::{AccessChoice, AccessError};
 use strata_lru::GroupView;
 
 use crate::args::{Format, INTERVAL_MIN, access_arg, at_least, id_arg, parse_pid};
-use crate::failure::{UsageError, refuse};
+use crate::failure::refuse;
 use crate::print;
 
 /// Between two walks unless asked otherwise.

@@ -2,9 +2,26 @@
 //!
 //! **Owns** who was told. **Does not own** who is left out (`Observer`).
 
-use super::LeftOut;
 use crate::news::News;
 use std::collections::BTreeSet;
+use std::fmt;
+
+/// A process that a walk left out: whoever asked it for its memory might wait for long, or did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    /// The process.
+    pub pid: i32,
+    /// Its command name.
+    pub comm: String,
+    /// What it was left out for.
+    pub why: String,
+}
+
+impl fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "process {} ({}): {}", self.pid, self.comm, self.why)
+    }
+}
 
 /// Who is left out, and what is new of it.
 #[derive(Debug, Default)]

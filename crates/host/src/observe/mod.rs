@@ -45,6 +45,7 @@ pub use attend::{AttendError, Attended, Attention, Turn, Who, attend};
 pub use record::{CacheGroup, NoCache, Recorder};
 pub use subject::{Subject, SubjectError};
 
+pub use left_out::LeftOut;
 use look::{Ask, Look, Looked, Looker};
 pub use pieces::{Piece, SpaceId, Visitor};
 use std::collections::{BTreeMap, VecDeque};
@@ -115,23 +116,6 @@ pub struct Walked {
     pub left_out: Vec<LeftOut>,
     /// What could not be watched, and why; members each told once.
     pub troubles: Vec<String>,
-}
-
-/// A process that a walk left out: whoever asked it for its memory might wait for long, or did.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeftOut {
-    /// The process.
-    pub pid: i32,
-    /// Its command name.
-    pub comm: String,
-    /// What it was left out for.
-    pub why: String,
-}
-
-impl fmt::Display for LeftOut {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "process {} ({}): {}", self.pid, self.comm, self.why)
-    }
 }
 
 #[derive(Debug)]

@@ -163,16 +163,6 @@ impl Control {
         &self.config
     }
 
-    /// Whether pages can be taken one by one.
-    pub fn has_pageout(&self) -> bool {
-        self.setup.has_pageout
-    }
-
-    /// Whether the kernel can be asked to reclaim.
-    pub fn has_kernel(&self) -> bool {
-        self.setup.has_kernel
-    }
-
     /// The marks in force.
     pub fn marks(&self) -> &Watermarks {
         &self.marks
@@ -216,19 +206,9 @@ impl Control {
         }
     }
 
-    /// Whether a processor is free for Strata; `Free`, too, where the programs can't be left to reclaim for themselves.
-    pub fn cpu_state(&self) -> CpuState {
-        self.cpu_state
-    }
-
     /// What Strata has taken of the processors, and may take.
     pub fn allowance(&self) -> &Allowance {
         &self.allowance
-    }
-
-    /// What is known of the processors.
-    pub fn cpu(&self) -> &Cpu {
-        &self.cpu
     }
 
     /// Whether the kernel may be asked to reclaim now.

@@ -8,10 +8,12 @@
 //! **Owns** this order. **Does not own** the decisions ([`Control`]), nor pages, threads, page tables and limits: those are
 //! a [`Mechanism`]'s, live or played.
 //!
-//! **Invariants** I1: nothing here waits. I2: a tick makes at most one walk: two walks are never closer than a pause.
+//! A walk may take longer than a tick: it goes on in the ticks that follow, which come soon.
+//!
+//! **Invariants** I1: nothing here waits. I2: a tick begins at most one walk, and none while one is under way: two walks are never
+//! closer than a pause.
 
 mod limit;
-pub mod notes;
 #[cfg(test)]
 mod tests;
 
@@ -20,12 +22,12 @@ pub use limit::{Limits, hold_limit};
 use crate::control::{Control, WalkLook};
 use crate::limit::Standing;
 use crate::plan::{Action, Plan};
-use crate::trace::{
-    Answer, Batch, ChosenBy, ClearIntent, ReclaimAsk, Recorder, WalkAsk, WalkEnd, WalkPlan,
-    WalkSample,
-};
+use crate::sample::Sample;
+use crate::trace::{ClearIntent, Note, Recorder, WalkSample};
 use strata_lru::{Isolated, TimeMs};
 
+/// While a walk is under way a tick comes after so long at most.
+const WALKING_WAIT_MS: u64 = 1;
 /// Isolation is asked again at most so often within one tick.
 const ISOLATE_TRIES: u32 = 16;
 
@@ -34,17 +36,10 @@ const ISOLATE_TRIES: u32 = 16;
 pub struct Visit {
     /// What was found, as a trace has it.
     pub sample: WalkSample,
-    /// Whether accessed bits are cleared, now or by and by.
-    pub has_cleared: bool,
-}
-
-/// How large a batch of pages is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BatchSize {
-    /// Folios.
-    pub nr_folios: u64,
-    /// Requests they are sent in: one a program.
-    pub nr_requests: u64,
+    /// Programs that have not run were walked, too.
+    pub is_thorough: bool,
+    /// How accessed bits are cleared, now or by and by; `None`: not at all, because clearing has to rest.
+    pub clear: Option<ClearIntent>,
 }
 
 /// How the memory and its threads stand at one moment of a tick.
@@ -60,6 +55,8 @@ pub struct View {
     pub is_ageing_due: bool,
     /// How long clearing has to rest still before a walk may clear again, microseconds.
     pub rest_us: u64,
+    /// Whether a walk is under way.
+    pub is_walking: bool,
 }
 
 /// What a mechanism is told of.
@@ -82,8 +79,6 @@ pub struct Given<B> {
     pub answer: Isolated,
     /// Pages that are ready to be sent.
     pub batch: B,
-    /// How large the batch is.
-    pub size: BatchSize,
 }
 
 /// The memory of one group and the threads that act on it.
@@ -122,7 +117,8 @@ pub trait Mechanism {
     ) -> Result<Option<Given<Self::Batch>>, Self::Error>;
     /// Has the pages of a batch taken.
     fn send(&mut self, now: TimeMs, batch: Self::Batch);
-    /// Walks. `is_thorough`: programs that have not run, too.
+    /// Begins a walk, or goes on with the one that is under way; what it found, once it is over. `is_thorough`: programs that have
+    /// not run, too.
     ///
     /// # Errors
     /// The run can't go on.
@@ -131,7 +127,7 @@ pub trait Mechanism {
         now: TimeMs,
         is_thorough: bool,
         intent: ClearIntent,
-    ) -> Result<Visit, Self::Error>;
+    ) -> Result<Option<Visit>, Self::Error>;
     /// Ends a walk with a new generation.
     ///
     /// # Errors
@@ -146,6 +142,14 @@ pub struct Ticked {
     pub wait_ms: u64,
     /// How eviction stands.
     pub standing: Standing,
+}
+
+/// Says what is to be done about what was read.
+pub fn decide(control: &mut Control, recorder: &Recorder, sample: Sample) -> Plan {
+    recorder.turn(|turn| turn.sample = Some(sample.clone()));
+    let plan = control.tick(sample);
+    recorder.turn(|turn| turn.plan = Some(plan.clone()));
+    plan
 }
 
 /// Carries a plan out that was made with so much in use, and walks if that is due.
@@ -179,24 +183,21 @@ pub fn carry_out<M: Mechanism>(
         }
     }
     walk_if_due(on, now, usage_bytes, is_pageout_wanted)?;
+    if on.view(now).is_walking {
+        ticked.wait_ms = ticked.wait_ms.min(WALKING_WAIT_MS);
+    }
     Ok(ticked)
 }
 
 /// Asks the kernel for so many bytes, unless `min_ttl` protects everything: the engine would refuse to take any of it,
 /// and the kernel, which knows no such promise, must not be asked instead.
 fn ask_kernel<M: Mechanism>(on: &mut M, now: TimeMs, bytes: u64) -> Standing {
-    if on.control().min_ttl_ms() > 0 {
-        let is_all_young = on.view(now).is_all_young;
-        on.recorder()
-            .note(|tick| tick.sample.is_all_young = Some(is_all_young));
-        if is_all_young {
-            on.hear(now, Event::Thrashing);
-            return Standing::Thrashing;
-        }
+    if on.control().min_ttl_ms() > 0 && on.view(now).is_all_young {
+        on.hear(now, Event::Thrashing);
+        return Standing::Thrashing;
     }
     let is_taken = on.control().may_ask_kernel(now) && on.ask_kernel(now, bytes);
-    on.recorder()
-        .note(|tick| tick.plan.reclaim = Some(ReclaimAsk { bytes, is_taken }));
+    on.recorder().note(|| Note::AskKernel { bytes, is_taken });
     Standing::Fine
 }
 
@@ -213,15 +214,13 @@ pub fn evict<M: Mechanism>(
     on.hear(now, Event::Attempt);
     let mut has_walked = false;
     for _ in 0..ISOLATE_TRIES {
-        let by = ChosenBy::Generations;
-        let Some(given) = on.isolate(now, nr_pages)? else {
-            note_batch(on, by, Some(nr_pages), Answer::Failed, BatchSize::default());
+        let Some(Given { answer, batch }) = on.isolate(now, nr_pages)? else {
             return Ok(Standing::NothingEvictable);
         };
-        note_batch(on, by, Some(nr_pages), given.answer.into(), given.size);
-        match given.answer {
+        on.recorder().note(|| Note::Isolate { nr_pages, answer });
+        match answer {
             Isolated::Pages(_) => {
-                on.send(now, given.batch);
+                on.send(now, batch);
                 return Ok(Standing::Fine);
             }
             Isolated::Again => {}
@@ -230,13 +229,13 @@ pub fn evict<M: Mechanism>(
                 // Also where it would clear nothing: what is new is found, and what is old was not used since
                 // something was cleared.
                 let walks = on.control().config().walks;
-                let may_walk = may_walk(on, now, walks.pause_ms_min)
+                let may_walk = on.view(now).is_walking
+                    || may_walk(on, now, walks.pause_ms_min)
                     || on.control().may_look(now, walks.pause_approach_ms);
-                if !may_walk {
+                has_walked = may_walk && walk(on, now, usage_bytes, false)?;
+                if !has_walked {
                     return Ok(Standing::Fine);
                 }
-                walk(on, now, usage_bytes)?;
-                has_walked = true;
             }
             Isolated::NeedsAgeing => return Ok(Standing::Fine),
             Isolated::Empty => return Ok(Standing::NothingEvictable),
@@ -249,25 +248,6 @@ pub fn evict<M: Mechanism>(
     Ok(Standing::Fine)
 }
 
-/// Notes what the engine was asked for, and what it gave.
-pub fn note_batch<M: Mechanism>(
-    on: &M,
-    by: ChosenBy,
-    nr_wanted_pages: Option<u64>,
-    answer: Answer,
-    size: BatchSize,
-) {
-    on.recorder().note(|tick| {
-        tick.plan.batches.push(Batch {
-            by,
-            nr_wanted_pages,
-            answer,
-            nr_sent_folios: size.nr_folios,
-            nr_requests: size.nr_requests,
-        });
-    });
-}
-
 fn walk_if_due<M: Mechanism>(
     on: &mut M,
     now: TimeMs,
@@ -275,9 +255,9 @@ fn walk_if_due<M: Mechanism>(
     is_pageout_wanted: bool,
 ) -> Result<(), M::Error> {
     let view = on.view(now);
-    if is_pageout_wanted {
-        on.recorder()
-            .note(|tick| tick.sample.is_ageing_due = Some(view.is_ageing_due));
+    if view.is_walking {
+        walk(on, now, usage_bytes, false)?;
+        return Ok(());
     }
     let look = WalkLook {
         usage_bytes,
@@ -288,73 +268,52 @@ fn walk_if_due<M: Mechanism>(
     let Some(pause_ms) = on.control().walk_pause_ms(&look) else {
         return Ok(());
     };
-    if may_walk(on, now, pause_ms) {
-        return walk(on, now, usage_bytes);
+    match may_walk(on, now, pause_ms) {
+        true => drop(walk(on, now, usage_bytes, false)?),
+        false => on.hear(now, Event::WalkPutOff),
     }
-    on.hear(now, Event::WalkPutOff);
     Ok(())
 }
 
 /// Whether a walk may come that clears, where walks are to be so far apart.
 pub fn may_walk<M: Mechanism>(on: &mut M, now: TimeMs, pause_ms: u64) -> bool {
     // Sooner it would not clear, and what was used since would not be told from what was used before.
-    let rest_us = on.view(now).rest_us;
-    let may_come = rest_us == 0 && on.control().may_look(now, pause_ms);
-    let ask = WalkAsk {
-        pause_ms,
-        rest_us,
-        may_come,
-    };
-    on.recorder().note(|tick| tick.plan.walk_asks.push(ask));
-    may_come
+    on.view(now).rest_us == 0 && on.control().may_look(now, pause_ms)
 }
 
-/// Walks all programs; a new generation is born.
+/// Walks all programs, or goes on with that; whether it is over: a new generation is born then. `is_thorough`: those that have not
+/// run, too.
 ///
 /// # Errors
 /// The mechanism's: the run can't go on.
-pub fn walk<M: Mechanism>(on: &mut M, now: TimeMs, usage_bytes: u64) -> Result<(), M::Error> {
-    look(on, now, false)?;
-    on.age(now)?;
-    after_walk(on, now, usage_bytes);
-    Ok(())
-}
-
-/// Visits all programs; the caller ends the walk. `is_thorough`: those that have not run, too.
-///
-/// # Errors
-/// The mechanism's: the run can't go on.
-pub fn look<M: Mechanism>(on: &mut M, now: TimeMs, is_thorough: bool) -> Result<(), M::Error> {
-    let is_thorough = on.control_mut().begin_walk() || is_thorough;
+pub fn walk<M: Mechanism>(
+    on: &mut M,
+    now: TimeMs,
+    usage_bytes: u64,
+    is_thorough: bool,
+) -> Result<bool, M::Error> {
+    let is_thorough = !on.view(now).is_walking && on.control_mut().begin_walk() || is_thorough;
     let intent = match on.control().is_clearing_for_pageout() {
         true => ClearIntent::Pageout,
         false => ClearIntent::Watch,
     };
-    let visit = on.visit(now, is_thorough, intent)?;
+    let Some(visit) = on.visit(now, is_thorough, intent)? else {
+        return Ok(false);
+    };
     on.control_mut()
         .note_walk_cost(visit.sample.cpu_ns, visit.sample.wall_ns);
-    on.recorder().note(|tick| {
-        tick.sample.walks.push(visit.sample);
-        tick.plan.walks.push(WalkPlan {
-            is_thorough,
-            clear: visit.has_cleared.then_some(intent),
-            then: WalkEnd::Age,
-        });
+    on.recorder().note(|| Note::Walk {
+        is_thorough: visit.is_thorough,
+        clear: visit.clear,
+        sample: visit.sample,
     });
-    Ok(())
+    on.age(now)?;
+    after_walk(on, now, usage_bytes);
+    Ok(true)
 }
 
 /// All that follows a walk: huge pages are chosen to be split.
-pub fn after_walk<M: Mechanism>(on: &mut M, now: TimeMs, usage_bytes: u64) {
+fn after_walk<M: Mechanism>(on: &mut M, now: TimeMs, usage_bytes: u64) {
     on.hear(now, Event::WalkEnded);
     on.control_mut().end_walk(now, usage_bytes);
-}
-
-/// Notes what follows the walk that was noted last.
-pub fn note_walk_end<M: Mechanism>(on: &M, then: WalkEnd) {
-    on.recorder().note(|tick| {
-        if let Some(walk) = tick.plan.walks.last_mut() {
-            walk.then = then;
-        }
-    });
 }

@@ -22,7 +22,7 @@
 //!   swap_writes          how much may be written to swap a second
 //!   tiers                which pages go down to slower memory and which come up, after a walk
 //!   drive                carries a plan out on whatever has pages and threads, live or played
-//!   trace                what each tick read, decided and came to, as lines of JSON
+//!   trace                what each turn read, decided and came to, as lines of JSON
 //! ```
 //!
 //! **Owns** the judgements that the loop is made of. **Does not own** which page goes (`strata-lru`), nor any call of

@@ -76,7 +76,8 @@ pub enum Standing {
 }
 
 /// What is to be done next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Step {
     /// Read the limit: [`Answer::Limit`].
     LookAtLimit,
@@ -102,7 +103,8 @@ pub enum Step {
 }
 
 /// What came of a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Answer {
     /// The step was carried out.
     Done,
@@ -117,7 +119,8 @@ pub enum Answer {
 }
 
 /// What the user should know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Trouble {
     /// All that is left is younger than `min_ttl`: the budget is exceeded.
     Exceeded,
@@ -131,7 +134,7 @@ pub enum Trouble {
 }
 
 /// Why the limit may have to move.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Need {
     /// How eviction stands.
     pub standing: Standing,

@@ -2,8 +2,12 @@
 //!
 //! **Owns** the vocabulary. **Does not own** carrying anything out: whoever does resolves pages through the engine's order.
 
+use crate::reclaimer::Reclaimer;
+use serde::{Deserialize, Serialize};
+
 /// One thing to be done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Action {
     /// Take so many pages one by one, the coldest first.
     PageOut {
@@ -49,7 +53,7 @@ pub enum Action {
 }
 
 /// What one tick has decided.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     /// What is to be done, in this order.
     pub actions: Vec<Action>,
@@ -60,7 +64,7 @@ pub struct Plan {
 }
 
 /// What has to go now, and by whom.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reclaim {
     /// Isolate so many pages for the pageout thread, if it is free.
     pub pageout_pages: u64,
@@ -71,8 +75,10 @@ pub struct Reclaim {
 }
 
 /// What came of a tick's sample of usage.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decision {
+    /// Who reclaims.
+    pub reclaimer: Reclaimer,
     /// What has to go.
     pub asked: Reclaim,
     /// Whether everything is tried and next to nothing goes.

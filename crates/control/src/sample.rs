@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use strata_lru::TimeMs;
 
 mod cache;
+pub(crate) mod in_trace;
 
 pub use cache::{CacheLook, CacheSample, CameIn, Distances, FileCache, FileNo, Reads};
 
@@ -37,7 +38,8 @@ pub enum Actuator {
 }
 
 /// What became of something that was asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ActuatorReport {
     /// The kernel was asked to reclaim, and freed pages.
     KernelFreed,
@@ -50,7 +52,7 @@ pub enum ActuatorReport {
 }
 
 /// One program, as it stands.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Threads {
     /// For how long each has run or waited for a processor, nanoseconds.
     pub wanted_ns: BTreeMap<i32, u64>,
@@ -59,15 +61,13 @@ pub struct Threads {
 }
 
 impl Threads {
-    /// What one of them wanted since then, nanoseconds; a new thread has wanted nothing before.
-    pub(crate) fn since_ns(&self, (tid, ns): (&i32, &u64)) -> u64 {
-        ns.saturating_sub(self.wanted_ns.get(tid).copied().unwrap_or(0))
-    }
-
-    /// What all threads wanted since `before`, nanoseconds.
-    pub fn wanted_since_ns(&self, before: &Threads) -> u64 {
+    /// What all threads wanted since `before`, nanoseconds; a new thread has wanted nothing before.
+    pub(crate) fn wanted_since_ns(&self, before: &Threads) -> u64 {
+        let before_ns = |tid| before.wanted_ns.get(tid).copied().unwrap_or(0);
         let threads = self.wanted_ns.iter();
-        threads.map(|thread| before.since_ns(thread)).sum()
+        threads
+            .map(|(tid, ns)| ns.saturating_sub(before_ns(tid)))
+            .sum()
     }
 }
 
@@ -83,7 +83,7 @@ pub struct CpuDue {
 }
 
 /// Threads that are runnable at this moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Runnable {
     /// On the machine.
     pub nr_threads: u32,
@@ -92,18 +92,20 @@ pub struct Runnable {
 }
 
 /// What programs have used and what has come back, since they began.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Clocks {
     /// Processor time of each program, nanoseconds.
+    #[serde(with = "in_trace::programs")]
     pub cpu_ns: BTreeMap<ProgramNo, u64>,
     /// Pages of the group that came back.
     pub nr_refaulted_pages: u64,
 }
 
 /// What was read of the processors; `None` where it was not.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CpuSample {
     /// See [`CpuDue::threads`].
+    #[serde(with = "in_trace::programs_if_read")]
     pub threads: Option<BTreeMap<ProgramNo, Threads>>,
     /// See [`CpuDue::runnable`].
     pub runnable: Option<Runnable>,
@@ -154,9 +156,10 @@ pub struct Due {
 }
 
 /// What one tick reads of a group.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// When.
+    #[serde(with = "in_trace::Ms")]
     pub now: TimeMs,
     /// In use, bytes.
     pub usage_bytes: u64,

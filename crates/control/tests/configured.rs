@@ -222,7 +222,6 @@ fn decided(config: &Config, seed: u64, budget_bytes: u64) -> Told {
                     .then(|| cache_look(&mut cache_dice, budget_bytes)),
             }),
         );
-        told.note(control.cpu().busy_threads());
         told.note(control.reclaimer());
         if dice.one_in(8) {
             told.note(control.back_off());

@@ -53,9 +53,9 @@ pub trait Progress: Sync {
     /// So many more requests are done.
     fn advance(&self, nr_requests: u64);
 
-    /// The next line of the control loop's trace, of runs that are traced (`SteeredSetup::is_traced`).
-    fn trace(&self, line: &strata_control::trace::Line) {
-        let _ = line;
+    /// The next turn of the control loop, of runs that are traced (`SteeredSetup::is_traced`).
+    fn trace(&self, turn: &strata_control::trace::Turn) {
+        let _ = turn;
     }
 }
 

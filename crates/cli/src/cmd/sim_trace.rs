@@ -1,4 +1,4 @@
-//! `strata sim --trace`: the ticks of one steered run, gathered and written as a whole.
+//! `strata sim --trace`: the turns of one steered run, gathered and written as a whole.
 //!
 //! **Owns** the lines until they are written. **Does not own** what they say (`strata_control::trace`, through the simulator),
 //! nor the file (`report_file`).
@@ -8,7 +8,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::Context;
-use strata_host::run::trace::{Line, TRACE_BYTES_MAX};
+use strata_host::run::trace::{TRACE_BYTES_MAX, Turn};
 use strata_sim::Progress;
 
 use crate::cmd::report_file::ReportFile;
@@ -38,12 +38,12 @@ impl Lines {
         }
     }
 
-    fn add(&self, line: &Line) {
+    fn add(&self, turn: &Turn) {
         let mut text = self.text.lock().unwrap_or_else(PoisonError::into_inner);
         if text.end.is_some() {
             return;
         }
-        match serde_json::to_string(line) {
+        match serde_json::to_string(turn) {
             Ok(line) if (text.lines.len() + line.len()) as u64 >= TRACE_BYTES_MAX => {
                 let mib = TRACE_BYTES_MAX >> 20;
                 text.end = Some(format!("it would be larger than {mib} MiB"));
@@ -80,9 +80,9 @@ impl Progress for Watched<'_> {
         self.bar.advance(nr_requests);
     }
 
-    fn trace(&self, line: &Line) {
+    fn trace(&self, turn: &Turn) {
         if let Some(lines) = self.lines {
-            lines.add(line);
+            lines.add(turn);
         }
     }
 }

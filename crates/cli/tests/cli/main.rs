@@ -8,7 +8,6 @@ mod support;
 
 mod args;
 mod compare;
-mod control_traces;
 mod dashboard;
 mod demo;
 mod docs;

@@ -2,12 +2,12 @@
 
 use crate::support;
 
-use std::io::BufReader;
 use std::process::{Command, Output};
 
 use serde_json::Value;
-use strata_host::run::trace::{Recorded, Report, read};
-use support::control_trace::violations;
+use strata_control::trace::Note;
+use support::control_trace::{asked_bytes, marks, notes, turns, violations};
+use support::programs::checkout;
 
 /// A trace whose pages a program has mapped, and a budget for 60 % of them.
 const TRACE: &str = "gen:zipf,pages=46080,accesses=400000,backing=anon,via=mmap";
@@ -44,36 +44,42 @@ fn traced_of(trace: &str, more: &[&str]) -> (String, Value) {
     (std::fs::read_to_string(&path).expect("a trace"), report)
 }
 
-fn parse(text: &str) -> Recorded {
-    read(BufReader::new(text.as_bytes())).unwrap_or_else(|error| panic!("{error}"))
-}
-
 #[test]
-fn what_holds_of_any_trace_of_the_loop_holds_of_the_simulators_and_its_totals_are_the_reports() {
+fn what_holds_of_any_trace_of_the_loop_holds_of_the_simulators_and_it_says_what_the_report_says() {
     let mut nr_reclaims = 0;
     for kernel in ["two-list", "mglru:v6.1", "mglru:v7.2"] {
         for (version, actuator) in [("v1", "auto"), ("v2", "auto"), ("v2", "pageout")] {
             let which = format!("{kernel} {version} {actuator}");
             let more = ["--policy", kernel, "--cgroup", version];
             let (text, report) = traced(&[&more[..], &["--actuator", actuator]].concat());
-            let recorded = parse(&text);
-            let found = violations(&recorded);
+            let mut turns = turns(&text);
+            let is_auto = actuator == "auto";
+            let found = violations(&turns, is_auto);
             assert!(found.is_empty(), "{which}: {}", found.join("\n"));
             let steered = &report["runs"][0]["reclaim"]["steered"];
             let number = |name: &str| steered[name].as_u64().unwrap_or_else(|| panic!("{name}"));
-            let totals = recorded.end.as_ref().expect("an end").totals;
-            assert_eq!(recorded.ticks.len() as u64, number("ticks"), "{which}");
-            assert_eq!(totals.nr_walks, number("walks"), "{which}");
-            assert!(
-                totals.nr_applied_pages <= number("paged_out_pages"),
-                "{which}"
-            );
-            let reports = recorded.ticks.iter().flat_map(|tick| &tick.reports);
-            let nr_of = reports
-                .filter(|of| matches!(of, Report::Reclaim(_)))
-                .count();
-            assert!(nr_of == 0 || actuator == "auto", "{which}: {nr_of}");
-            nr_reclaims += nr_of;
+            let count = |is: fn(&&Note) -> bool| notes(&turns).filter(is).count() as u64;
+            let nr_turns = turns.iter().filter(|turn| turn.plan.is_some()).count();
+            assert_eq!(nr_turns as u64, number("ticks"), "{which}");
+            let nr_walks = count(|note| matches!(note, Note::Walk { .. }));
+            assert_eq!(nr_walks, number("walks"), "{which}");
+            let evicted = notes(&turns).map(|note| match note {
+                Note::PagedOut {
+                    nr_evicted_pages, ..
+                } => *nr_evicted_pages,
+                _ => 0,
+            });
+            let nr_evicted: u64 = evicted.sum();
+            assert!(nr_evicted <= number("paged_out_pages"), "{which}");
+            let nr_answers = count(|note| matches!(note, Note::Reclaimed { .. }));
+            assert!(nr_answers == 0 || is_auto, "{which}: {nr_answers}");
+            nr_reclaims += nr_answers;
+            // What no loop says is found.
+            let budget_bytes = marks(&turns).budget_bytes;
+            let mut samples = turns.iter_mut().filter_map(|turn| turn.sample.as_mut());
+            samples.next().expect("a sample").usage_bytes = budget_bytes + 1;
+            let found = violations(&turns, is_auto);
+            assert!(found[0].contains("nobody reclaims"), "{which}: {found:?}");
         }
     }
     assert!(nr_reclaims > 0, "the kernel is asked in some of them");
@@ -83,15 +89,14 @@ fn what_holds_of_any_trace_of_the_loop_holds_of_the_simulators_and_its_totals_ar
 fn page_cache_is_traced_as_on_linux_and_what_was_asked_for_is_what_was_dropped() {
     for kernel in ["two-list", "mglru:v6.1"] {
         let (text, report) = traced_of(LOOP, &["--policy", kernel]);
-        let recorded = parse(&text);
-        let found = violations(&recorded);
+        let turns = turns(&text);
+        let found = violations(&turns, true);
         assert!(found.is_empty(), "{kernel}: {}", found.join("\n"));
         let cache = &report["runs"][0]["reclaim"]["steered"]["page_cache"];
         let number = |name: &str| cache[name].as_u64().unwrap_or_else(|| panic!("{name}"));
-        let looks = recorded
-            .ticks
+        let looks = turns
             .iter()
-            .filter_map(|of| of.sample.cache.as_ref());
+            .filter_map(|of| of.sample.as_ref()?.cache.as_ref());
         let (mut nr_censuses, mut in_bytes, mut gone_bytes) = (0, 0, 0);
         for look in looks {
             nr_censuses += u64::from(look.found.is_some());
@@ -99,16 +104,26 @@ fn page_cache_is_traced_as_on_linux_and_what_was_asked_for_is_what_was_dropped()
             in_bytes += came_in.in_bytes;
             gone_bytes += came_in.gone_bytes;
         }
-        // The last answers come after the last tick.
+        // The last answers come after the last turn.
         let is_most = |bytes: u64, pages: u64| bytes <= pages * 4096 && bytes * 2 > pages * 4096;
         assert!(is_most(in_bytes, number("in_pages")), "{kernel}");
         assert!(is_most(gone_bytes, number("newcomers_pages")), "{kernel}");
         assert!((1..=number("censuses")).contains(&nr_censuses), "{kernel}");
         let (kept, report) = traced_of(LOOP, &["--policy", kernel, "--keep-page-cache"]);
-        assert!(!kept.contains("\"cache\""), "{kernel}");
+        assert!(!kept.contains("\"cache\":{"), "{kernel}");
         let steered = &report["runs"][0]["reclaim"]["steered"];
         assert!(steered["page_cache"].is_null(), "{kernel}");
     }
+}
+
+#[test]
+fn the_documents_example_is_a_turn() {
+    let document = checkout().join("docs/reference/control-trace.md");
+    let document = std::fs::read_to_string(document).expect("it");
+    let (_, rest) = document.split_once("```json\n").expect("an example");
+    let (example, _) = rest.split_once("```").expect("its end");
+    let turn = turns(&example.replace('\n', ""));
+    assert!(asked_bytes(&turn) > 0, "the text says so: {turn:?}");
 }
 
 #[test]
@@ -142,16 +157,13 @@ fn the_ticks_of_several_runs_are_not_mixed_in_one_file() {
 
 #[test]
 fn a_tunable_can_be_tried_out_and_the_trace_says_so() {
-    let name = "watermarks.mark_share";
     let (text, report) = traced(&["--policy", "two-list", "--set", "watermarks.mark_share=32"]);
-    let header = parse(&text).header;
-    assert_eq!(header.run.tunables.get(name), Some(&32.0));
     let (plain, default) = traced(&["--policy", "two-list"]);
-    let before = parse(&plain).header.run;
-    assert!(before.tunables.is_empty());
-    let distance_bytes =
-        |marks: strata_host::run::trace::Marks| marks.budget_bytes - marks.low_bytes;
-    assert!(distance_bytes(header.run.marks) > distance_bytes(before.marks));
+    let distance_bytes = |text: &str| {
+        let marks = marks(&turns(text));
+        marks.budget_bytes - marks.low_bytes
+    };
+    assert!(distance_bytes(&text) > distance_bytes(&plain));
     assert_ne!(report["runs"], default["runs"]);
 }
 

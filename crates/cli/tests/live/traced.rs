@@ -3,12 +3,12 @@
 use crate::support;
 
 use std::fs;
-use std::io::BufReader;
 use std::os::unix::fs::symlink;
 
 use serde_json::Value;
-use strata_host::run::trace::{Recorded, read};
-use support::control_trace::violations;
+use strata_control::limit::Answer;
+use strata_control::trace::{Note, Turn};
+use support::control_trace::{asked_bytes, marks, notes, turns, violations};
 use support::leaks::Guard;
 use support::live::try_thrice;
 use support::programs::program;
@@ -57,10 +57,9 @@ fn the_trace_of_a_run_says_what_its_report_says_and_changes_nothing() {
         "{}",
         run_traced.stderr
     );
-    let text = fs::read(&path).expect("a trace");
-    let recorded = read(BufReader::new(text.as_slice())).expect("it can be read");
-    assert_eq!(violations(&recorded), Vec::<String>::new());
-    agree(&recorded, &report);
+    let turns = turns(&fs::read_to_string(&path).expect("a trace"));
+    assert_eq!(violations(&turns, true), Vec::<String>::new());
+    agree(&turns, &report);
     let run_alone = || {
         let (run_alone, alone) = run(&[]).finish_with_report();
         assert_eq!(run_alone.code(), Some(0), "{}", run_alone.stderr);
@@ -71,27 +70,28 @@ fn the_trace_of_a_run_says_what_its_report_says_and_changes_nothing() {
     assert_eq!(kinds(&report), kinds(&alone), "{report:#}\n{alone:#}");
 }
 
-fn agree(recorded: &Recorded, report: &Value) {
+fn agree(turns: &[Turn], report: &Value) {
     let number = |pointer: &str| report.pointer(pointer).and_then(Value::as_u64);
-    let ticks = || recorded.ticks.iter();
-    let usage = || ticks().filter_map(|tick| tick.sample.usage_bytes);
+    let usage = || {
+        turns
+            .iter()
+            .filter_map(|turn| Some(turn.sample.as_ref()?.usage_bytes))
+    };
     assert_eq!(usage().max(), number("/usage/peak_bytes"));
     assert_eq!(Some(usage().count() as u64), number("/usage/nr_samples"));
-    let marks = recorded.header.run.marks;
+    let marks = marks(turns);
     assert_eq!(Some(marks.budget_bytes), number("/usage/budget_bytes"));
     assert_eq!(Some(marks.backstop_bytes), number("/limit/backstop_bytes"));
-    let asked = ticks().filter_map(|tick| tick.plan.reclaim.filter(|ask| ask.is_taken));
-    let asked_bytes: u64 = asked.map(|ask| ask.bytes).sum();
-    assert_eq!(Some(asked_bytes), number("/eviction/reclaim_asked_bytes"));
-    let end = recorded.end.as_ref().expect("an end");
-    // The last usage that is known, and what is said of the whole run, come from the same samples.
-    let last = ticks().rev().find_map(|tick| tick.sample.usage_bytes);
-    assert!(
-        last <= number("/usage/peak_bytes") && last > Some(0),
-        "{last:?}"
-    );
-    assert_eq!(Some(end.now_ms), number("/elapsed_ms"));
-    assert_eq!(end.how, report["ending"]["how"]);
+    let asked_bytes = Some(asked_bytes(turns));
+    assert_eq!(asked_bytes, number("/eviction/reclaim_asked_bytes"));
+    let count = |is: fn(&&Note) -> bool| Some(notes(turns).filter(is).count() as u64);
+    let is_raise = |note: &&Note| matches!(note, Note::Step(_, Some(Answer::Raised(1..))));
+    assert_eq!(count(is_raise), number("/limit/nr_raises"));
+    let is_walk = |note: &&Note| matches!(note, Note::Walk { .. });
+    assert_eq!(count(is_walk), number("/walks/nr_walks"));
+    let last = turns.last().expect("an end");
+    assert_eq!(Some(last.now.0), number("/elapsed_ms"));
+    assert!(usage().next_back() > Some(0));
 }
 
 #[test]

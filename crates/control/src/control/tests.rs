@@ -273,7 +273,7 @@ fn take_all_processors(control: &mut Control) -> CpuState {
         };
         control.take_cpu(TimeMs(ms), sample);
     }
-    control.cpu_state()
+    control.cpu_state
 }
 
 #[test]
@@ -357,7 +357,8 @@ fn asked_of_cache(control: &mut Control) -> Vec<Action> {
         files: vec![file],
     };
     let actions = control.tick(sample(100, Some(found))).actions.into_iter();
-    let of_cache = actions.filter(|of| crate::trace::CacheAsk::of(*of).is_some());
+    let of_cache =
+        actions.filter(|of| !matches!(of, Action::Reclaim { .. } | Action::PageOut { .. }));
     of_cache.collect()
 }
 

@@ -82,6 +82,7 @@ impl Control {
                 freed_bytes: sample.freed_bytes,
             });
         let decision = Decision {
+            reclaimer: self.reclaimer(),
             asked,
             is_stalled,
             stall_pause_ms: (is_wanted && !self.is_dry_run)
@@ -142,7 +143,7 @@ impl Control {
     }
 
     /// What pageout may take of a processor, percent.
-    pub fn pageout_percent_max(&self) -> u32 {
+    pub(super) fn pageout_percent_max(&self) -> u32 {
         match self.setup.has_kernel {
             true => self.cpu.pageout_percent_max(),
             false => ALL_PERCENT,

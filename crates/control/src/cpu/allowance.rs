@@ -98,11 +98,6 @@ impl Allowance {
         (self.at_walk_ns, self.cycle_ns) = (None, 0);
     }
 
-    /// Whether there is a cap.
-    pub fn is_capped(&self) -> bool {
-        self.cap_percent.is_some()
-    }
-
     /// Whether the cap of this window is spent.
     pub fn is_spent(&self) -> bool {
         self.is_spent

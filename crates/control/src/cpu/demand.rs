@@ -33,8 +33,6 @@ pub(super) struct Demand {
     sampled: Option<TimeMs>,
     programs: BTreeMap<ProgramNo, Threads>,
     average: Option<Wanted>,
-    /// Threads that wanted a processor for most of the time between the last two samples.
-    busy: Vec<(ProgramNo, i32)>,
 }
 
 impl Demand {
@@ -45,7 +43,6 @@ impl Demand {
             sampled: None,
             programs: BTreeMap::new(),
             average: None,
-            busy: Vec::new(),
         }
     }
 
@@ -65,9 +62,7 @@ impl Demand {
 
     /// Takes in how the programs stand.
     pub(super) fn sample(&mut self, now: TimeMs, programs: BTreeMap<ProgramNo, Threads>) {
-        self.busy.clear();
         if let Some(then) = self.sampled.filter(|then| now.0 > then.0) {
-            let busy_ns = now.since(then) * 1_000_000 / 2;
             let passed_ns = (now.since(then) * 1_000_000) as f64;
             let mut last = Wanted::default();
             let mut allowed = Processors::NONE;
@@ -76,9 +71,6 @@ impl Demand {
                     continue;
                 };
                 let wanted_ns = threads.wanted_since_ns(before);
-                let is_busy = |thread: &(&i32, &u64)| before.since_ns(*thread) > busy_ns;
-                let busy = threads.wanted_ns.iter().filter(is_busy);
-                self.busy.extend(busy.map(|(tid, _)| (*space, *tid)));
                 let nr_threads = wanted_ns as f64 / passed_ns;
                 let wanted = nr_threads.min(f64::from(threads.processors.count()));
                 allowed = allowed | threads.processors;
@@ -100,16 +92,6 @@ impl Demand {
     /// What is wanted; nothing until two samples were taken.
     pub(super) fn wanted(&self) -> Wanted {
         self.average.unwrap_or_default()
-    }
-
-    /// The programs as they were at the last sample.
-    pub(super) fn threads(&self) -> &BTreeMap<ProgramNo, Threads> {
-        &self.programs
-    }
-
-    /// Threads that wanted a processor for most of the time between the last two samples.
-    pub(super) fn busy(&self) -> &[(ProgramNo, i32)] {
-        &self.busy
     }
 }
 
@@ -220,23 +202,6 @@ mod tests {
             "{seen:?}"
         );
         assert!(seen[19] < 1.4, "{seen:?}");
-    }
-
-    #[test]
-    fn busy_is_who_wanted_a_processor_for_most_of_the_time_since_the_last_look() {
-        let mut demand = Demand::new(EVERY_MS);
-        let mut look = |ms, percent: &[u64]| {
-            let programs = (0..).map(ProgramNo).zip([threads(ms, percent, 2)]);
-            demand.sample(TimeMs(ms), programs.collect());
-            demand.busy().to_vec()
-        };
-        assert_eq!(look(0, &[100, 40, 60]), []);
-        assert_eq!(
-            look(50, &[100, 40, 60]),
-            [(ProgramNo(0), 1), (ProgramNo(0), 3)]
-        );
-        // The last one has slept since.
-        assert_eq!(look(100, &[100, 40, 30]), [(ProgramNo(0), 1)]);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use crate::limit::{Answer, Limit, Need, Step, Trouble};
 use crate::sample::GroupStats;
-use crate::trace::{Counters, LimitAction, Recorder, StatReader};
+use crate::trace::{Note, Recorder};
 use crate::watermarks::Watermarks;
 use strata_lru::TimeMs;
 
@@ -45,59 +45,28 @@ pub fn hold_limit<L: Limits>(
         is_under_oom,
         ..
     } = need;
-    match limit.wants_counters(now, marks, usage_bytes, is_under_oom) {
-        None => {}
-        Some(false) => recorder.note_counters(StatReader::Limit, Counters::Kept),
-        Some(true) => {
-            let stats = on.counters()?;
-            let counters = stats.map_or(Counters::Failed, Counters::Fresh);
-            recorder.note_counters(StatReader::Limit, counters);
-            limit.take_counters(now, stats, usage_bytes, can_swap);
-        }
+    recorder.note(|| Note::Limit { need, can_swap });
+    if limit.wants_counters(now, marks, usage_bytes, is_under_oom) == Some(true) {
+        let stats = on.counters()?;
+        recorder.note(|| Note::Counters(stats));
+        limit.take_counters(now, stats, usage_bytes, can_swap);
     }
     let mut step = limit.start(now, need, marks);
     loop {
         if let Step::Done(trouble) = step {
-            let is_refused = matches!(trouble, Some(Trouble::Refused { .. }));
-            if is_refused && !is_under_oom {
-                recorder.note_limit_action(LimitAction::Refuse);
-            }
             return Ok(trouble);
         }
-        let answer = match on.take_step(step) {
-            Ok(answer) => answer,
-            Err(error) => {
-                recorder.note_limit_action(LimitAction::Fail);
-                return Err(error);
-            }
-        };
-        note_step(recorder, step, answer);
-        step = limit.next(answer);
-    }
-}
-
-fn note_step(recorder: &Recorder, step: Step, answer: Answer) {
-    match (step, answer) {
-        (Step::LookAtLimit, Answer::Limit(limit_bytes)) => {
-            recorder.note_limit(|sample, _| sample.limit_bytes.push(limit_bytes));
-        }
-        (Step::LookAtUsage, Answer::Usage(usage_bytes)) => {
-            recorder.note_limit(|sample, _| sample.usage_bytes = Some(usage_bytes));
-        }
-        (Step::HandBackOom, _) => recorder.note_limit_action(LimitAction::Refuse),
-        _ => {}
-    }
-    if let Some(action) = LimitAction::of(step, answer) {
-        recorder.note_limit_action(action);
+        let answer = on.take_step(step);
+        recorder.note(|| Note::Step(step, answer.as_ref().ok().copied()));
+        step = limit.next(answer?);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limit::Line;
+    use crate::limit::{Line, Standing};
     use crate::sample::CgroupVersion;
-    use crate::trace::{LineState, Standing, Tick};
     use crate::{limit, watermarks};
 
     const MIB: u64 = 1 << 20;
@@ -135,16 +104,14 @@ mod tests {
         }
     }
 
+    type Held = (Result<Option<Trouble>, &'static str>, Vec<Note>);
+
     /// What comes of one look at the limit, and what is noted of it.
-    fn hold(usage_bytes: u64, is_read_only: bool) -> (Result<Option<Trouble>, &'static str>, Tick) {
+    fn hold(usage_bytes: u64, is_read_only: bool) -> Held {
         hold_where(usage_bytes, is_read_only, false)
     }
 
-    fn hold_where(
-        usage_bytes: u64,
-        is_read_only: bool,
-        is_held_down: bool,
-    ) -> (Result<Option<Trouble>, &'static str>, Tick) {
+    fn hold_where(usage_bytes: u64, is_read_only: bool, is_held_down: bool) -> Held {
         let marks = Watermarks::new(100 * MIB, &watermarks::Config::DEFAULT);
         let mut group = Group {
             usage_bytes,
@@ -160,50 +127,55 @@ mod tests {
             usage_bytes,
         };
         let recorder = Recorder::recording();
-        recorder.begin_limit(Standing::Fine);
         let held = hold_limit(&mut limit, &mut group, &recorder, NOW, need, &marks, true);
-        (held, recorder.take().expect("it records"))
+        let notes = recorder.take().expect("it records").notes;
+        let limit = Note::Limit {
+            need,
+            can_swap: true,
+        };
+        assert_eq!(notes.first(), Some(&limit));
+        (held, notes[1..].to_vec())
     }
 
     #[test]
     fn far_below_the_budget_the_line_is_held_and_no_counts_are_read() {
-        let (held, tick) = hold(50 * MIB, false);
+        let (held, notes) = hold(50 * MIB, false);
         assert_eq!(held, Ok(None));
-        assert_eq!(tick.sample.memory_stat, []);
-        let held_line = LimitAction::HoldLine(LineState::Held);
-        assert_eq!(tick.plan.limit[0].actions, [held_line]);
+        let look = Note::Step(Step::LookAtLimit, Some(Answer::Limit(Some(108 * MIB))));
+        let line = Note::Step(Step::HoldLine, Some(Answer::Line(Line::Held)));
+        assert_eq!(notes, [look, line]);
     }
 
     #[test]
     fn what_is_read_and_done_for_a_limit_that_gives_way_is_noted_in_order() {
-        let (held, tick) = hold(99 * MIB, false);
-        assert_eq!((held, tick.sample.memory_stat.len()), (Ok(None), 1));
-        let (sample, plan) = (&tick.sample.limit[0], &tick.plan.limit[0]);
-        assert_eq!(sample.limit_bytes.first(), Some(&Some(108 * MIB)));
-        let raise = LimitAction::Raise {
-            bytes: 56 * MIB,
-            raised_bytes: 56 * MIB,
-        };
-        assert_eq!(plan.actions, [LimitAction::ReleaseHigh, raise]);
+        let (held, notes) = hold(99 * MIB, false);
+        assert_eq!(held, Ok(None));
+        let bytes = 56 * MIB;
+        let expected = [
+            Note::Counters(Some(GroupStats::default())),
+            Note::Step(Step::LookAtLimit, Some(Answer::Limit(Some(108 * MIB)))),
+            Note::Step(Step::ReleaseHigh, Some(Answer::Done)),
+            Note::Step(Step::Raise { bytes }, Some(Answer::Raised(bytes))),
+        ];
+        assert_eq!(notes, expected);
     }
 
     #[test]
     fn a_limit_that_can_not_be_changed_is_an_error_and_noted_as_one() {
-        let (held, tick) = hold(99 * MIB, true);
+        let (held, notes) = hold(99 * MIB, true);
         assert_eq!(held, Err("read-only"));
-        assert_eq!(tick.sample.memory_stat.len(), 1);
-        assert_eq!(tick.plan.limit[0].actions, [LimitAction::Fail]);
+        assert_eq!(notes.last(), Some(&Note::Step(Step::ReleaseHigh, None)));
     }
 
     #[test]
-    fn a_limit_that_others_hold_down_is_refused_and_noted_as_that() {
-        let (held, tick) = hold_where(107 * MIB, false, true);
+    fn a_limit_that_others_hold_down_is_refused() {
+        let (held, notes) = hold_where(107 * MIB, false, true);
         let trouble = held.expect("it can be read");
         assert!(
             matches!(trouble, Some(Trouble::Refused { .. })),
             "{trouble:?}"
         );
-        let last = tick.plan.limit[0].actions.last();
-        assert_eq!(last, Some(&LimitAction::Refuse));
+        let raise = |note: &Note| matches!(note, Note::Step(_, Some(Answer::Raised(0))));
+        assert!(notes.iter().any(raise), "{notes:?}");
     }
 }

@@ -46,7 +46,7 @@ fn the_oldest_go_and_one_walk_at_most_helps() {
     ]
     .into();
     // A walk came a moment ago: it would tell nothing new.
-    sure(walk(&mut memory, TimeMs(0), USAGE_BYTES));
+    sure(walk(&mut memory, TimeMs(0), USAGE_BYTES, false));
     memory.take_asked();
     let standing = sure(evict(&mut memory, TimeMs(5), USAGE_BYTES, 64));
     assert_eq!(standing, Standing::Fine);
@@ -101,8 +101,6 @@ fn an_engine_that_can_not_go_on_has_nothing_evictable() {
     let mut memory = Memory::new();
     let standing = sure(evict(&mut memory, TimeMs(0), USAGE_BYTES, 64));
     assert_eq!(standing, Standing::NothingEvictable);
-    let batches = memory.tick().plan.batches;
-    assert_eq!(batches.last().map(|of| of.answer), Some(Answer::Failed));
 }
 
 #[test]
@@ -110,7 +108,7 @@ fn pages_are_not_asked_for_while_some_are_out_and_nothing_to_take_makes_the_loop
     let mut memory = Memory::new();
     memory.view.is_batch_out = true;
     // A walk has been made: that one is not due.
-    sure(walk(&mut memory, TimeMs(0), USAGE_BYTES));
+    sure(walk(&mut memory, TimeMs(0), USAGE_BYTES, false));
     memory.take_asked();
     let ticked = sure(carry_out(
         &mut memory,
@@ -163,14 +161,11 @@ fn the_kernel_is_not_asked_for_what_min_ttl_protects_nor_while_it_finds_nothing(
         .control
         .hear(TimeMs(1), ActuatorReport::KernelFoundNothing);
     assert_eq!(asked(&mut memory, 2), (false, Standing::Fine));
-    let noted = memory.tick().plan.reclaim;
-    assert_eq!(
-        noted,
-        Some(ReclaimAsk {
-            bytes: MIB,
-            is_taken: false
-        })
-    );
+    let noted = Note::AskKernel {
+        bytes: MIB,
+        is_taken: false,
+    };
+    assert_eq!(memory.take_notes().last(), Some(&noted));
 }
 
 #[test]
@@ -180,17 +175,18 @@ fn a_walk_that_has_to_wait_for_clearing_is_asked_again_at_the_next_tick() {
     let nothing = || Plan::default();
     sure(carry_out(&mut memory, TimeMs(0), USAGE_BYTES, nothing()));
     assert_eq!(memory.take_asked(), [Asked::WalkPutOff]);
-    let asks = memory.tick().plan.walk_asks;
-    assert_eq!(asks.len(), 1);
-    assert!(!asks[0].may_come && asks[0].rest_us == 700);
     memory.view.rest_us = 0;
     sure(carry_out(&mut memory, TimeMs(1), USAGE_BYTES, nothing()));
     assert_eq!(
         memory.take_asked()[..2],
         [Asked::Walk { is_thorough: false }, Asked::Aged]
     );
-    let tick = memory.tick();
-    assert_eq!((tick.plan.walks.len(), tick.sample.walks.len()), (1, 1));
+    let walk = Note::Walk {
+        is_thorough: false,
+        clear: None,
+        sample: WalkSample::default(),
+    };
+    assert_eq!(memory.take_notes(), [walk]);
     sure(carry_out(&mut memory, TimeMs(2), USAGE_BYTES, nothing()));
     assert_eq!(memory.take_asked(), [], "nothing has moved since");
 }
@@ -202,14 +198,17 @@ fn what_the_engine_gives_is_sent() {
     let standing = sure(evict(&mut memory, TimeMs(0), USAGE_BYTES, 48));
     assert_eq!(standing, Standing::Fine);
     assert_eq!(memory.take_asked().last(), Some(&Asked::Sent(48)));
-    let batches = memory.tick().plan.batches;
-    let last = batches.last().expect("a batch");
-    assert_eq!((last.by, last.nr_sent_folios), (ChosenBy::Generations, 48));
+    let answer = Isolated::Pages(48);
+    let noted = Note::Isolate {
+        nr_pages: 48,
+        answer,
+    };
+    assert_eq!(memory.take_notes(), [noted]);
 }
 
 /// Whether a tick with this plan makes a walk, so long after the last one.
 fn walks_after(memory: &mut Memory, ms: u64, plan: Plan) -> bool {
-    sure(walk(memory, TimeMs(0), USAGE_BYTES - MIB));
+    sure(walk(memory, TimeMs(0), USAGE_BYTES - MIB, false));
     memory.take_asked();
     sure(carry_out(memory, TimeMs(ms), USAGE_BYTES, plan));
     let is_walk = |asked: &Asked| matches!(asked, Asked::Walk { .. });
@@ -235,14 +234,27 @@ fn a_walk_comes_when_the_engine_wants_a_generation() {
         (memory.view.is_batch_out, memory.view.is_ageing_due) = (true, is_due);
         let has_walked = walks_after(&mut memory, 500, plan(Action::PageOut { nr_pages: 64 }));
         assert_eq!(has_walked, is_due);
-        assert_eq!(memory.tick().sample.is_ageing_due, Some(is_due));
     }
 }
 
 #[test]
-fn a_walk_is_noted_with_what_follows_it() {
+fn a_walk_that_takes_several_ticks_goes_on_in_each_and_ends_once() {
     let mut memory = Memory::new();
-    sure(walk(&mut memory, TimeMs(0), USAGE_BYTES));
-    note_walk_end(&memory, WalkEnd::Command);
-    assert_eq!(memory.tick().plan.walks[0].then, WalkEnd::Command);
+    memory.nr_ticks_of_walk = 2;
+    assert!(!sure(walk(&mut memory, TimeMs(0), USAGE_BYTES, true)));
+    let plan = || plan(Action::LimitPageout { percent_max: 9 });
+    let ticked = sure(carry_out(&mut memory, TimeMs(1), USAGE_BYTES, plan()));
+    assert_eq!(ticked.wait_ms, WALKING_WAIT_MS, "it is under way");
+    assert!(!memory.take_asked().contains(&Asked::Aged));
+    let ticked = sure(carry_out(&mut memory, TimeMs(2), USAGE_BYTES, plan()));
+    assert_eq!(ticked.wait_ms, 5, "as planned");
+    let asked = memory.take_asked();
+    assert_eq!(asked.last(), Some(&Asked::Aged), "{asked:?}");
+    let noted = memory.take_notes().into_iter();
+    assert_eq!(
+        noted
+            .filter(|note| matches!(note, Note::Walk { .. }))
+            .count(),
+        1
+    );
 }

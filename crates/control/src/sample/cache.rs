@@ -22,7 +22,6 @@ pub enum Reads {
 
 /// Page cache of one file that nobody has mapped, charged to the group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct FileCache {
     /// Which.
     pub file: FileNo,
@@ -42,7 +41,6 @@ pub struct FileCache {
 
 /// What a census found of the group's page cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct CacheSample {
     /// CPU time of the census, nanoseconds. A search for files does not count.
     pub cpu_ns: u64,
@@ -54,7 +52,6 @@ pub struct CacheSample {
 
 /// What came to page cache since the last look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct CameIn {
     /// Came in.
     pub in_bytes: u64,
@@ -72,7 +69,6 @@ pub struct CameIn {
 
 /// How much else came in since a page came in the last time, summed up over pages that had been in memory before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Distances {
     /// Pages.
     pub nr_pages: u64,
@@ -129,7 +125,6 @@ impl Distances {
 
 /// How it stands with page cache; part of a tick's sample where page cache can be dropped.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct CacheLook {
     /// A census is being taken, or pages are being dropped.
     pub is_busy: bool,

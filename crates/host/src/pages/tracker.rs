@@ -13,7 +13,6 @@ use crate::observe::{Piece, SpaceId, Visitor};
 use crate::pages::WalkFindings;
 use crate::pages::places::{NR_SPACES_MAX, Places, SpaceNo};
 use crate::pages::space::{Engine, Space};
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use strata_control::split_huge::{Facts, SplitHuge};
@@ -36,19 +35,6 @@ struct Outstanding {
     batch: EvictBatch,
     verdicts: Vec<Verdict>,
     nr_requests_left: usize,
-}
-
-/// What a look at huge pages found, and what came of it.
-#[derive(Debug)]
-pub(crate) struct LookedAtHuge {
-    /// Base pages in memory.
-    pub nr_resident_pages: u64,
-    /// Huge pages in memory.
-    pub nr_huge: usize,
-    /// Base pages in use of each that is judged now; `None`: still huge, or gone.
-    pub nr_used_pages: Vec<Option<u64>>,
-    /// Huge pages chosen to be split; `None`: it came too soon to count.
-    pub nr_chosen: Option<usize>,
 }
 
 /// All that is known of one managed group.
@@ -228,7 +214,7 @@ impl Tracker {
         splitter: &mut SplitHuge<HugePage>,
         are_pages_going: bool,
         now: TimeMs,
-    ) -> LookedAtHuge {
+    ) {
         let spaces = &self.spaces;
         let huge = spaces
             .iter()
@@ -239,24 +225,14 @@ impl Tracker {
             nr_resident_pages: self.findings().nr_resident_pages.iter().sum(),
             huge: &huge,
         };
-        let nr_used_pages = RefCell::new(Vec::new());
         let chosen = splitter.after_walk(now, facts, |(number, table)| {
-            let nr_used = spaces.get(&number).and_then(|of| of.nr_used_pages(table));
-            nr_used_pages.borrow_mut().push(nr_used);
-            nr_used
+            spaces.get(&number)?.nr_used_pages(table)
         });
-        let looked = LookedAtHuge {
-            nr_resident_pages: facts.nr_resident_pages,
-            nr_huge: huge.len(),
-            nr_used_pages: nr_used_pages.into_inner(),
-            nr_chosen: chosen.as_ref().map(Vec::len),
-        };
-        let Some(chosen) = chosen else { return looked };
+        let Some(chosen) = chosen else { return };
         self.spaces.values_mut().for_each(Space::forget_uses);
         for (number, table) in chosen {
             self.splits.entry(number).or_default().insert(table);
         }
-        looked
     }
 
     /// The huge pages to be split: a batch of nothing.

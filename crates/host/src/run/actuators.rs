@@ -11,8 +11,7 @@
 
 use crate::engine::census::cache::{self, CacheThread};
 use crate::run::report::{EvictionReport, PageCacheReport};
-use crate::run::trace::names;
-use crate::run::trace::{Recorder, Report};
+use crate::run::trace::{Note, Recorder};
 use crate::run::would_evict::WouldEvict;
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
@@ -138,8 +137,7 @@ impl Actuators {
         self.hear_cache(&mut heard);
         heard.pageout.append(&mut self.played);
         while let Some(report) = self.threads.pageout.as_mut().and_then(Pageout::poll) {
-            self.recorder
-                .note_report(|| Report::Pageout(names::pageout_report(&report)));
+            self.recorder.note(|| paged_out(&report));
             heard.nr_attempts += 1;
             self.counters.pageout_cpu_ns += report.cpu_ns;
             heard.pageout.push(report);
@@ -151,8 +149,13 @@ impl Actuators {
     }
 
     fn hear_kernel(&mut self, outcome: &ShrinkOutcome, heard: &mut Heard) {
-        self.recorder
-            .note_report(|| Report::Reclaim(names::reclaim_report(outcome, self.asked_bytes)));
+        let asked_bytes = self.asked_bytes;
+        self.recorder.note(|| Note::Reclaimed {
+            asked_bytes,
+            freed_bytes: outcome.result.as_ref().ok().copied(),
+            wall_ns: outcome.wall_ns,
+            cpu_ns: outcome.cpu_ns,
+        });
         self.counters.reclaim_cpu_ns += outcome.cpu_ns;
         heard.reports.push(match &outcome.result {
             Ok(freed) => {
@@ -296,13 +299,21 @@ impl Actuators {
         let mut reports: Vec<PageoutReport> = reports.into_iter().flatten().collect();
         reports.append(&mut self.played);
         for report in &reports {
-            self.recorder
-                .note_report(|| Report::Pageout(names::pageout_report(report)));
+            self.recorder.note(|| paged_out(report));
         }
         let last = self.threads.kernel.as_mut().and_then(ShrinkThread::stop);
         if let Some(outcome) = last {
             self.hear_kernel(&outcome, &mut Heard::default());
         }
         reports
+    }
+}
+
+fn paged_out(report: &PageoutReport) -> Note {
+    Note::PagedOut {
+        nr_tried_pages: report.nr_tried_pages,
+        nr_evicted_pages: report.nr_evicted_pages,
+        wall_ns: report.wall_ns,
+        cpu_ns: report.cpu_ns,
     }
 }

@@ -356,10 +356,11 @@ impl Arena {
             .chain(self.thresholds.iter().flat_map(Thresholds::fds))
     }
 
-    /// Takes in what usage has crossed; before usage is read, or a crossing in between would be lost. Whether the mark
-    /// from which walks come is among it.
-    pub(super) fn take_thresholds(&mut self) -> bool {
-        self.thresholds.as_mut().is_some_and(Thresholds::take)
+    /// Takes in what usage has crossed; before usage is read, or a crossing in between would be lost.
+    pub(super) fn take_thresholds(&mut self) {
+        if let Some(thresholds) = &mut self.thresholds {
+            thresholds.take();
+        }
     }
 
     /// Has the loop woken again when usage comes near the budget, once it was far from it.

@@ -130,7 +130,7 @@ pub(super) fn reclaim_loop(
         cache,
         would_evict: sources.would_evict,
     };
-    let group = Group::new(tracker, observer, recorder.clone());
+    let group = Group::new(tracker, observer);
     Ok(ReclaimLoop::new(
         setup,
         config.control,

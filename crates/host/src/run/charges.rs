@@ -12,7 +12,6 @@
 //!   shared, so only the largest counts.
 //! - I2: it is said once.
 
-use crate::run::trace::{Counters, Recorder, StatReader};
 use strata_control::GroupStats;
 use strata_linux::cgroup::BudgetGroup;
 use strata_linux::units::Bytes;
@@ -66,24 +65,13 @@ impl Resident {
 
 impl Charges {
     /// Looks now and then, until there was something to say.
-    pub(super) fn look(
-        &mut self,
-        now: TimeMs,
-        group: &BudgetGroup,
-        recorder: &Recorder,
-    ) -> Option<String> {
+    pub(super) fn look(&mut self, now: TimeMs, group: &BudgetGroup) -> Option<String> {
         let is_due = self.looked.is_none_or(|then| now.since(then) >= PAUSE_MS);
         if self.is_told || !is_due || !group.is_attached() {
             return None;
         }
         self.looked = Some(now);
-        let read = || {
-            let stats = group.stats().ok();
-            let counters = stats.map_or(Counters::Failed, Counters::Fresh);
-            recorder.note_counters(StatReader::Charges, counters);
-            stats
-        };
-        let charged = read()?;
+        let charged = group.stats().ok()?;
         let beyond = |pid: i32| Resident::of(pid).map(|of| of.elsewhere_bytes(&charged));
         let pids = group.processes().ok()?;
         let worst = pids.into_iter().filter_map(|pid| Some((beyond(pid)?, pid)));
@@ -91,7 +79,7 @@ impl Charges {
         // Counted once more the other way round: a process that grows or shrinks between two readings is not
         // taken for one that was moved.
         let resident = Resident::of(pid)?;
-        let elsewhere_bytes = resident.elsewhere_bytes(&read()?);
+        let elsewhere_bytes = resident.elsewhere_bytes(&group.stats().ok()?);
         let told = tell(
             elsewhere_bytes.min(resident.elsewhere_bytes(&charged)),
             pid,

@@ -6,20 +6,24 @@
 //! **Invariants** I1: who is out of reach is a member.
 
 use crate::news::News;
+use crate::observe::Observer;
 use crate::observe::left_out::LeftOuts;
-use crate::observe::{Observer, Walked};
 use crate::pages::places::SpaceNo;
 use crate::pages::tracker::Tracker;
 use crate::pages::{WalkFindings, WalkReport};
 use crate::run::gauge::Gauge;
-use crate::run::trace::{self, Recorder};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use strata_control::ProgramNo;
+use strata_control::drive::Visit;
+use strata_control::trace::WalkSample;
 use strata_linux::access::{ClearIntent, SourceInfo};
 use strata_linux::addr::PAGE_BYTES;
 use strata_linux::process::{Process, ProcessTree};
 use strata_lru::{GroupView, TimeMs};
+
+/// A turn of the loop waits for the thread that walks for so long at most: most walks are over then.
+const WALK_WAIT: Duration = Duration::from_millis(5);
 
 /// How a group stood after the last walk that found anything.
 #[derive(Debug)]
@@ -28,32 +32,39 @@ struct Seen {
     findings: WalkFindings,
 }
 
+/// A walk that is under way.
+#[derive(Clone, Copy, Debug)]
+struct Walking {
+    is_thorough: bool,
+    clear: Option<ClearIntent>,
+}
+
 /// The programs of a group and their pages.
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) tracker: Tracker,
     observer: Observer,
+    walking: Option<Walking>,
     left_out: LeftOuts,
     sums: WalkReport,
     members_refreshed: Option<TimeMs>,
     /// Spaces whose pages pageout can't take.
     out_of_reach: BTreeSet<SpaceNo>,
     seen: Option<Seen>,
-    recorder: Recorder,
 }
 
 impl Group {
     /// Nothing looked at yet.
-    pub(super) fn new(tracker: Tracker, observer: Observer, recorder: Recorder) -> Group {
+    pub(super) fn new(tracker: Tracker, observer: Observer) -> Group {
         Group {
             tracker,
             observer,
+            walking: None,
             left_out: LeftOuts::default(),
             sums: WalkReport::default(),
             members_refreshed: None,
             out_of_reach: BTreeSet::new(),
             seen: None,
-            recorder,
         }
     }
 
@@ -94,12 +105,6 @@ impl Group {
         self.members_refreshed = Some(now);
         let spaces = self.tracker.spaces();
         self.out_of_reach.retain(|space| spaces.contains_key(space));
-        self.recorder.note(|tick| {
-            tick.sample.members = Some(trace::Members {
-                programs: spaces.keys().map(|number| number.0).collect(),
-                out_of_reach: self.out_of_reach.iter().map(|number| number.0).collect(),
-            });
-        });
     }
 
     /// Pages of this space can't be taken one by one.
@@ -112,20 +117,34 @@ impl Group {
         !self.out_of_reach.is_empty()
     }
 
-    /// Looks who the members are and visits every space, also those that have not run if `is_thorough`; the caller ends the walk.
-    /// What went wrong is among [`Walked::troubles`].
+    /// Whether a walk is under way.
+    pub(super) fn is_walking(&self) -> bool {
+        self.walking.is_some()
+    }
+
+    /// Looks who the members are and visits every space, also those that have not run if `is_thorough`; or goes on with that. The
+    /// caller ends the walk. What went wrong is told, too.
     pub(super) fn visit(
         &mut self,
         now: TimeMs,
         gauge: &Gauge,
         intent: ClearIntent,
         is_thorough: bool,
-    ) -> Walked {
-        self.list_members(gauge);
-        self.observer.set_intent(intent);
-        self.observer.read_again(|_| is_thorough);
-        let mut walked = self.observer.walk(&mut self.tracker);
-        self.note_members(now);
+    ) -> Option<(Visit, Vec<String>)> {
+        let walking = match self.walking {
+            Some(walking) => walking,
+            None => {
+                let clear = self.rest().is_zero().then_some(intent);
+                self.list_members(gauge);
+                self.observer.set_intent(intent);
+                self.observer.read_again(|_| is_thorough);
+                self.observer.begin_walk(&mut self.tracker);
+                self.note_members(now);
+                *self.walking.insert(Walking { is_thorough, clear })
+            }
+        };
+        let mut walked = self.observer.go_on(&mut self.tracker, WALK_WAIT)?;
+        self.walking = None;
         walked.troubles.append(&mut self.tracker.take_refused());
         self.left_out.look(std::mem::take(&mut walked.left_out));
         let news = self.left_out.news().into_iter();
@@ -139,7 +158,19 @@ impl Group {
         self.sums.cost.add(walked.cost);
         self.sums.clear_ns += walked.clear_ns;
         self.sums.nr_left_pieces += walked.nr_left_pieces;
-        walked
+        let visit = Visit {
+            sample: WalkSample {
+                nr_spaces: walked.nr_spaces,
+                nr_spaces_skipped: walked.nr_idle_spaces,
+                nr_entries: walked.cost.nr_entries,
+                cpu_ns: walked.cpu_ns,
+                wall_ns: walked.wall_ns,
+                found: self.tracker.findings(),
+            },
+            is_thorough: walking.is_thorough,
+            clear: walking.clear,
+        };
+        Some((visit, walked.troubles))
     }
 
     /// How long the next walk has to be put off, so that clearing holds no program up for too much of the time.
@@ -166,7 +197,8 @@ impl Group {
     pub(super) fn findings(&self) -> WalkFindings {
         let now = self.tracker.findings();
         match &self.seen {
-            Some(seen) if !has_pages(&now) => seen.findings,
+            // The walk under way has not told all yet.
+            Some(seen) if self.is_walking() || !has_pages(&now) => seen.findings,
             _ => now,
         }
     }

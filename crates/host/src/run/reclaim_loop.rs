@@ -15,8 +15,6 @@
 mod evict;
 mod mechanism;
 mod orders;
-#[cfg(test)]
-mod replay;
 mod sensing;
 mod tick;
 
@@ -38,7 +36,7 @@ use strata_control::split_huge::{self, COUNTED_WALK_MS, SplitHuge};
 use strata_control::{ActuatorReport, Config, Control, Setup};
 use strata_linux::actuator::PageoutError;
 use strata_linux::sys::own_memory;
-use strata_lru::{PolicyError, TimeMs};
+use strata_lru::{PolicyError, TimeMs, WalkPlan};
 
 /// Where usage is the sum over the members, they are looked for again after so long.
 pub(super) const MEMBERS_PAUSE_MS: u64 = 100;
@@ -117,6 +115,8 @@ pub(super) struct ReclaimLoop {
     recorder: Recorder,
     /// The last walk.
     walked_at: Option<TimeMs>,
+    /// What the walk under way is for, where an order asked for it.
+    ordered_walk: Option<WalkPlan>,
 }
 
 impl ReclaimLoop {
@@ -149,6 +149,7 @@ impl ReclaimLoop {
             keeper_cpu_ns: 0,
             recorder,
             walked_at: None,
+            ordered_walk: None,
         }
     }
 

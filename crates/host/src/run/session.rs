@@ -1,7 +1,7 @@
 //! `run`: start or attach, hold the budget, pass signals on, undo, report.
 //!
 //! **Owns** the order of a run and the loop that sleeps until something happens, and the answers to
-//! those who ask meanwhile (`answers`), stopping (`stops`), a look at the limit (`limit`), the trace's first and last line (`traced`), and what others do to the budget (`surroundings`). **Does not own** a tick (`reclaim_loop`), the limits and swap (`arena`), or the program's memory (nobody here does).
+//! those who ask meanwhile (`answers`), stopping (`stops`), a look at the limit (`limit`), and what others do to the budget (`surroundings`). **Does not own** a tick (`reclaim_loop`), the limits and swap (`arena`), or the program's memory (nobody here does).
 //!
 //! ```text
 //!   access sources -> recover -> arena (session, swap, group, limit, keeper) -> program -> loop
@@ -13,7 +13,6 @@ mod begin;
 mod limit;
 mod stops;
 mod surroundings;
-mod traced;
 
 pub use begin::run;
 
@@ -31,7 +30,7 @@ use crate::run::program::Program;
 use crate::run::reclaim_loop::{Look, MEMBERS_PAUSE_MS, ReclaimLoop};
 use crate::run::report::{self, Ending, LimitReport, ProgramReport, REPORT_VERSION, Report};
 use crate::run::savings::{Savings, Swapped};
-use crate::run::trace::{Recorder, Trace};
+use crate::run::trace::{Note, Recorder, Trace};
 use crate::run::usage::UsageMeter;
 use crate::run::would_evict::WouldEvict;
 use crate::sense::readings::Readings;
@@ -96,10 +95,10 @@ impl Session<'_> {
 
     fn hold(mut self) -> Result<Report, RunError> {
         self.look_for_tighter_limit();
-        self.begin_trace();
+        self.recorder.note(|| Note::Marks(self.marks));
         let mut wait_ms = 0;
         loop {
-            let is_woken = self.sleep(wait_ms)?;
+            self.sleep(wait_ms)?;
             for wish in self.signals.take(self.arena.keeper_pid()) {
                 match wish {
                     Wish::Woken => self.warn(stops::WOKEN.to_owned()),
@@ -132,15 +131,15 @@ impl Session<'_> {
             }
             self.answer();
             wait_ms = self.tick();
-            self.end_tick(is_woken, wait_ms);
+            self.end_turn(wait_ms);
             if self.has_ended || self.program.has_exited() {
                 return Ok(self.finish(Ending::Gone));
             }
         }
     }
 
-    /// Sleeps until the time is up or something happens; whether something did.
-    fn sleep(&self, wait_ms: u64) -> Result<bool, RunError> {
+    /// Sleeps until the time is up or something happens.
+    fn sleep(&self, wait_ms: u64) -> Result<(), RunError> {
         let mut fds = vec![PollFd::from_borrowed_fd(self.signals.fd(), PollFlags::IN)];
         fds.extend(
             self.program
@@ -157,15 +156,14 @@ impl Session<'_> {
         };
         self.arena.beat(&self.config.policy, wait_ms);
         match poll(&mut fds, Some(&timeout)) {
-            Ok(nr_ready) => Ok(nr_ready > 0),
-            Err(rustix::io::Errno::INTR) => Ok(true),
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(errno) => Err(io_error("waiting for events")(errno.into())),
         }
     }
 
     fn tick(&mut self) -> u64 {
         let now = self.now();
-        self.recorder.note(|tick| tick.now_ms = now.0);
+        self.recorder.turn(|turn| turn.now = now);
         if let (Gauge::Tree { .. }, Some(managed)) = (self.arena.gauge(), &mut self.managed) {
             managed.refresh_members_if_due(now, self.arena.gauge(), MEMBERS_PAUSE_MS);
         }
@@ -173,9 +171,7 @@ impl Session<'_> {
             self.warn(news);
         }
         self.heed_keeper();
-        let is_mark_crossed = self.arena.take_thresholds();
-        self.recorder
-            .note(|tick| tick.sample.is_mark_crossed = is_mark_crossed);
+        self.arena.take_thresholds();
         let usage = match self.usage_bytes() {
             Ok(usage) => usage,
             Err(error) => {
@@ -190,8 +186,6 @@ impl Session<'_> {
         // A dry run takes nothing. It goes on as if what it has decided on were gone, so that it decides on as much as a
         // run would take.
         let usage = usage.saturating_sub(self.would_be_gone_bytes());
-        self.recorder
-            .note(|tick| tick.sample.usage_bytes = Some(usage));
         let mut readings = self.readings();
         // First, because tasks may be waiting and a walk can take a while.
         self.adjust_limit(now, usage, &mut readings);
@@ -241,6 +235,16 @@ impl Session<'_> {
             self.look_around(now);
         }
         wait_ms
+    }
+
+    /// Writes the turn.
+    fn end_turn(&mut self, wait_ms: u64) {
+        let standing = self.standing;
+        self.recorder
+            .turn(|turn| (turn.wait_ms, turn.standing) = (wait_ms, standing));
+        if let Some(trouble) = self.trace.end_turn() {
+            self.warn(trouble);
+        }
     }
 
     /// What became of the limit behind the budget, if there is one.
@@ -391,7 +395,9 @@ impl Session<'_> {
             };
             departure.leave(self.config.at_detach, &mut is_over)
         });
-        self.end_trace(now, &ending, &usage, &seen, &walks, limit);
+        self.recorder.turn(|turn| turn.now = now);
+        let trouble = std::mem::take(&mut self.trace).finish();
+        trouble.into_iter().for_each(|of| self.warn(of));
         let managed = self.managed.as_ref();
         let strata_cpu_ms = (overhead::cpu_ns() + keeper_cpu_ns) / 1_000_000;
         Report {

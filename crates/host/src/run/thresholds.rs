@@ -46,13 +46,12 @@ impl Thresholds {
         watches.map(AsFd::as_fd)
     }
 
-    /// Takes in the events; whether the first mark was crossed since usage was last followed.
-    pub(super) fn take(&mut self) -> bool {
+    /// Takes in the events.
+    pub(super) fn take(&mut self) {
         if let Some(high) = &self.high {
             high.take();
         }
         self.is_crossed |= self.approach.as_ref().is_some_and(UsageWatch::take);
-        self.is_crossed
     }
 
     /// Has the first mark not count any more where it was crossed upwards, and again where usage is far below it.

@@ -1,21 +1,17 @@
-//! `--trace`: what each tick of the loop read, what it decided, and what became of it, as JSON lines in a file.
+//! `--trace`: what each turn of the loop read, what it decided, and what came of it, as JSON lines in a file.
 //!
 //! ```text
-//!   whoever reads or decides --note--> [the tick so far] --end_tick--> a line --> write --> the file
+//!   whoever reads, decides or acts --note--> [the turn so far] --end_turn--> a line --> write --> the file
 //! ```
 //!
-//! **Owns** the lines of a run. **Does not own** the tick that is being recorded and the format
-//! (`strata_control::trace`; in words: `docs/reference/control-trace.md`), the file (`write`), what the host's own types are called
-//! there (`names`), nor reading (`read`).
+//! **Owns** the lines of a run. **Does not own** the turn that is being recorded and what a line says
+//! (`strata_control::trace`), nor the file (`write`).
 //!
 //! **Invariants** I1: a trace that can't go on ends with one warning; the run goes on. A trace has no holes: what is
 //! there is all there was up to its end.
 
-pub(super) mod names;
-mod read;
 mod write;
 
-pub use read::{ReadError, Recorded, read};
 pub use strata_control::trace::*;
 use write::Writer;
 
@@ -50,32 +46,18 @@ impl Trace {
         self.recorder.clone()
     }
 
-    /// Writes the first line. Returns what the user should know, as all that write do.
-    pub(super) fn write_header(&mut self, header: impl FnOnce() -> Header) -> Option<String> {
-        self.writer.as_ref()?;
-        self.write(&Line::Header(Box::new(header())))
-    }
-
-    /// Writes what the tick has come to.
-    pub(super) fn end_tick(&mut self) -> Option<String> {
-        let tick = self.recorder.take()?;
-        self.write(&Line::Tick(Box::new(tick)))
-    }
-
-    /// Writes the last line, and waits a little until all is in the file.
-    pub(super) fn finish(mut self, end: impl FnOnce(Vec<Report>) -> End) -> Option<String> {
-        let reports = self.recorder.take()?.reports;
-        self.writer.as_ref()?;
-        let line = Line::End(Box::new(end(reports)));
-        self.write(&line)
-            .or_else(|| self.writer.take().and_then(Writer::finish))
-    }
-
-    fn write(&mut self, line: &Line) -> Option<String> {
-        let writer = self.writer.as_mut()?;
-        let trouble = writer.write(line)?;
+    /// Writes what the turn has come to. Returns what the user should know.
+    pub(super) fn end_turn(&mut self) -> Option<String> {
+        let turn = self.recorder.take()?;
+        let trouble = self.writer.as_mut()?.write(&turn)?;
         self.writer = None;
         Some(trouble)
+    }
+
+    /// Writes what was heard after the last turn, and waits a little until all is in the file.
+    pub(super) fn finish(mut self) -> Option<String> {
+        self.end_turn()
+            .or_else(|| self.writer.take().and_then(Writer::finish))
     }
 }
 
@@ -83,63 +65,50 @@ impl Trace {
 mod tests {
     use super::*;
     use std::fs;
+    use strata_lru::TimeMs;
 
     #[test]
-    fn what_is_noted_in_a_tick_is_in_its_line_and_in_no_other() {
+    fn what_is_noted_in_a_turn_is_in_its_line_and_in_no_other() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("trace");
         let mut trace = Trace::begin(&path).unwrap();
-        let header = Header {
-            format: FORMAT.to_owned(),
-            version: VERSION,
-            ..Header::default()
-        };
-        assert_eq!(trace.write_header(|| header.clone()), None);
         let others = trace.recorder();
-        for now_ms in [5, 10] {
-            trace.recorder().note(|tick| tick.now_ms = now_ms);
-            others.note(|tick| tick.sample.own_cpu_ns = Some(now_ms));
-            assert_eq!(trace.end_tick(), None);
-        }
-        let late = Report::Clear {
-            wall_ns: 3,
+        let cleared = |wall_ns| Note::Cleared {
+            wall_ns,
             held_ns: 2,
             nr_left_pieces: 0,
         };
-        others.note(|tick| tick.reports.push(late.clone()));
-        let end = |reports| End {
-            now_ms: 12,
-            reports,
-            ..End::default()
-        };
-        assert_eq!(trace.finish(end), None);
-        let text = fs::read(&path).unwrap();
-        let recorded = read(text.as_slice()).unwrap();
-        assert_eq!(recorded.header, header);
-        let noted = recorded.ticks.iter().map(|tick| tick.sample.own_cpu_ns);
-        assert_eq!(noted.collect::<Vec<_>>(), [Some(5), Some(10)]);
-        assert_eq!(recorded.end.map(|end| end.reports), Some(vec![late]));
+        for ms in [5, 10] {
+            trace.recorder().turn(|turn| turn.now = TimeMs(ms));
+            others.note(|| cleared(ms));
+            assert_eq!(trace.end_turn(), None);
+        }
+        others.note(|| cleared(12));
+        assert_eq!(trace.finish(), None);
+        let text = fs::read_to_string(&path).unwrap();
+        let turns = text.lines().map(|line| serde_json::from_str(line).unwrap());
+        let noted = turns.map(|turn: Turn| (turn.now.0, turn.notes));
+        let expected = [(5, 5), (10, 10), (0, 12)];
+        let expected = expected.map(|(ms, wall_ns)| (ms, vec![cleared(wall_ns)]));
+        assert_eq!(noted.collect::<Vec<_>>(), expected);
     }
 
     #[test]
     fn without_a_trace_nothing_is_noted_or_written() {
         let mut trace = Trace::default();
-        trace.recorder().note(|_| unreachable!("there is no tick"));
-        assert_eq!(trace.write_header(|| unreachable!("nor a header")), None);
-        assert_eq!(trace.end_tick(), None);
-        assert_eq!(trace.finish(|_| unreachable!("nor an end")), None);
+        trace.recorder().note(|| unreachable!("there is no turn"));
+        assert_eq!(trace.end_turn(), None);
+        assert_eq!(trace.finish(), None);
     }
 
     #[test]
     fn a_full_disk_ends_the_trace_with_one_warning() {
         let mut trace = Trace::begin(Path::new("/dev/full")).unwrap();
-        trace.write_header(Header::default);
         let mut warnings = Vec::new();
-        for now_ms in 0..100_000 {
-            trace.recorder().note(|tick| tick.now_ms = now_ms);
-            warnings.extend(trace.end_tick());
+        for _ in 0..100_000 {
+            warnings.extend(trace.end_turn());
         }
-        warnings.extend(trace.finish(|_| unreachable!("it has ended before")));
+        warnings.extend(trace.finish());
         assert_eq!(warnings.len(), 1, "{warnings:?}");
         assert!(warnings[0].contains("No space left"), "{warnings:?}");
     }

@@ -28,7 +28,6 @@ pub use strata_lru::machine::ClearIntent;
 pub use ways::{Way, Ways, entries_of};
 
 use crate::addr::{AddrRange, TableNo, TableSpan};
-pub use crate::process::is_multi_gen_on;
 use crate::process::{Process, VmFlags};
 pub use crate::sys::bpf_census::carried;
 pub use crate::sys::bpf_shared::{NODE_BITS, NODE_RANGES_MAX};

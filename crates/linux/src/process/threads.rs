@@ -50,20 +50,11 @@ impl Process {
     /// # Errors
     /// When the process has ended, or there are more processors than a [`Processors`] can name.
     pub fn processors(&self) -> io::Result<Processors> {
-        let found = processors_of_thread(self.pid())?;
+        let found = sched_getaffinity(Pid::from_raw(self.pid()))?;
         self.ensure_alive()?;
-        Ok(found)
+        let numbers = 0..CpuSet::MAX_CPU.min(Processors::NR_MAX);
+        Ok(numbers.filter(|number| found.is_set(*number)).collect())
     }
-}
-
-/// Processors that a thread may run on; 0 is the thread that asks.
-///
-/// # Errors
-/// When there is no such thread, or there are more processors than can be named.
-pub fn processors_of_thread(tid: i32) -> io::Result<Processors> {
-    let found = sched_getaffinity(Pid::from_raw(tid))?;
-    let numbers = 0..CpuSet::MAX_CPU.min(Processors::NR_MAX);
-    Ok(numbers.filter(|number| found.is_set(*number)).collect())
 }
 
 fn parse(text: &str) -> Option<u64> {

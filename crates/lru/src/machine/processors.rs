@@ -6,6 +6,11 @@ use std::ops::{BitOr, Sub};
 
 /// A set of processors, by number; those that can't be named are left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(
+    feature = "serde",
+    serde(into = "Option<Vec<usize>>", from = "Option<Vec<usize>>")
+)]
 pub struct Processors([u64; Processors::NR_MAX / 64]);
 
 impl Processors {
@@ -22,16 +27,23 @@ impl Processors {
         word & 1 << (number % 64) != 0
     }
 
-    /// Numbers of the processors, in order; `None`: every one there may be.
-    pub fn numbers(&self) -> Option<Vec<usize>> {
-        let numbers = 0..Processors::NR_MAX;
-        (*self != Processors::ALL)
-            .then(|| numbers.filter(|number| self.contains(*number)).collect())
-    }
-
     /// How many.
     pub fn count(&self) -> u32 {
         self.0.iter().map(|word| word.count_ones()).sum()
+    }
+}
+
+/// Numbers of the processors, in order; `None`: every one there may be.
+impl From<Processors> for Option<Vec<usize>> {
+    fn from(set: Processors) -> Self {
+        let numbers = 0..Processors::NR_MAX;
+        (set != Processors::ALL).then(|| numbers.filter(|number| set.contains(*number)).collect())
+    }
+}
+
+impl From<Option<Vec<usize>>> for Processors {
+    fn from(numbers: Option<Vec<usize>>) -> Self {
+        numbers.map_or(Processors::ALL, Processors::from_iter)
     }
 }
 
@@ -86,8 +98,8 @@ mod tests {
         let more: Processors = [1, 63].into_iter().collect();
         assert_eq!((some | more).count(), 5);
         assert_eq!(some - more, [0, 64, 1023].into_iter().collect());
-        assert_eq!(some.numbers(), Some(vec![0, 63, 64, 1023]));
-        assert_eq!(Processors::ALL.numbers(), None);
+        assert_eq!(Option::from(some), Some(vec![0, 63, 64, 1023]));
+        assert_eq!(Option::<Vec<usize>>::from(Processors::ALL), None);
         assert!(some.contains(1023) && !some.contains(1022) && !some.contains(4096));
         assert_eq!(some | Processors::NONE, some);
     }

@@ -107,7 +107,6 @@ impl<P: PlaysKernel> World<'_, P> {
         standing: Standing,
         is_under_oom: bool,
     ) -> Result<(), SimError> {
-        self.recorder.begin_limit(standing);
         let usage_bytes = self.usage_bytes();
         let need = Need {
             standing,
@@ -115,10 +114,6 @@ impl<P: PlaysKernel> World<'_, P> {
             has_free_swap: self.has_swap,
             usage_bytes,
         };
-        self.recorder.note_limit(|sample, _| {
-            sample.is_under_oom = is_under_oom;
-            sample.free_swap = Some(self.free_swap());
-        });
         let mut limits = PlayedLimits {
             machine: &self.machine,
             bounds: &mut self.bounds,
@@ -139,8 +134,6 @@ impl<P: PlaysKernel> World<'_, P> {
             self.is_refused = true;
         }
         self.machine.set_limit_pages(self.bounds.lower_pages());
-        self.recorder
-            .note_limit(|_, plan| plan.is_line_held = self.limit.is_line_held());
         Ok(())
     }
 

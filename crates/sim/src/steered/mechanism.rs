@@ -5,7 +5,7 @@
 
 use strata_control::{
     Action, Control, PAGE_BYTES,
-    drive::{BatchSize, Event, Given, Mechanism, View, Visit},
+    drive::{Event, Given, Mechanism, View, Visit},
     trace::{ClearIntent, Recorder},
 };
 use strata_lru::machine::{CALL_GOAL_NS, CLEARING_SHARE};
@@ -89,15 +89,7 @@ impl<P: PlaysKernel> Mechanism for World<'_, P> {
     fn isolate(&mut self, now: TimeMs, nr_pages: u64) -> Result<Option<Given<Vec<u32>>>, SimError> {
         let swappiness = self.control.swappiness();
         let (answer, batch) = self.pages.isolate(nr_pages, swappiness, now)?;
-        let size = BatchSize {
-            nr_folios: batch.len() as u64,
-            nr_requests: u64::from(!batch.is_empty()),
-        };
-        Ok(Some(Given {
-            answer,
-            batch,
-            size,
-        }))
+        Ok(Some(Given { answer, batch }))
     }
 
     fn send(&mut self, _: TimeMs, batch: Vec<u32>) {
@@ -109,13 +101,13 @@ impl<P: PlaysKernel> Mechanism for World<'_, P> {
         _: TimeMs,
         is_thorough: bool,
         intent: ClearIntent,
-    ) -> Result<Visit, SimError> {
+    ) -> Result<Option<Visit>, SimError> {
         let is_for_pageout = intent == ClearIntent::Pageout;
-        self.note_members();
         let at_ns = self.looped.at_ns;
         let may_clear = self.rest_us() == 0;
         let mut visit = Visit {
-            has_cleared: may_clear,
+            is_thorough,
+            clear: may_clear.then_some(intent),
             ..Visit::default()
         };
         if may_clear {
@@ -153,9 +145,9 @@ impl<P: PlaysKernel> Mechanism for World<'_, P> {
             self.clearer.submit(at_ns, pieces, restore);
         }
         visit.sample.wall_ns = visit.sample.cpu_ns;
-        (visit.sample.found, visit.sample.programs) = self.pages.found();
+        visit.sample.found = self.pages.found();
         self.looped.walked_ns += visit.sample.cpu_ns;
-        Ok(visit)
+        Ok(Some(visit))
     }
 
     fn age(&mut self, now: TimeMs) -> Result<(), SimError> {

@@ -13,7 +13,7 @@
 
 use std::ops::Range;
 
-use strata_control::trace::{Found, ProgramPages};
+use strata_control::trace::Found;
 use strata_lru::{
     AccessVia, Arrival, Cause, Config, EvictBatch, FolioId, GoneCause, GroupId, Isolated, Kind,
     MinTtl, MultiGen, NodeId, Order, Policy, ReclaimRequest, ReclaimStats, SpaceNo, Swappiness,
@@ -121,14 +121,10 @@ impl Pages {
         &mut self.spaces[index]
     }
 
-    /// What the last walk found, in all spaces and in each.
-    pub(super) fn found(&self) -> (Found, Vec<ProgramPages>) {
+    /// What the last walk found in all spaces.
+    pub(super) fn found(&self) -> Found {
         let mut all = Found::default();
-        let mut programs = Vec::new();
-        for Space {
-            number, findings, ..
-        } in &self.spaces
-        {
+        for Space { findings, .. } in &self.spaces {
             for kind in Kind::ALL {
                 all.nr_resident_pages[kind.index()] += findings.nr_resident_pages[kind.index()];
                 all.nr_young_pages[kind.index()] += findings.nr_young_pages[kind.index()];
@@ -137,13 +133,8 @@ impl Pages {
             all.nr_refaulted_pages += findings.nr_refaulted_pages;
             all.nr_reclaimed_pages += findings.nr_reclaimed_pages;
             all.nr_freed_pages += findings.nr_freed_pages;
-            programs.push(ProgramPages {
-                program: number.0,
-                nr_resident_pages: findings.nr_resident_pages,
-                nr_young_pages: findings.nr_young_pages,
-            });
         }
-        (all, programs)
+        all
     }
 
     /// The engine's counters.

@@ -15,14 +15,14 @@ use strata_control::{
     cpu::{CpuDue, CpuSample},
     drive,
     limit::Standing,
-    trace::{Counters, PageoutReport, ReclaimFailure, ReclaimReport, Report, StatReader, Verdicts},
+    trace::Note,
 };
-use strata_lru::TimeMs;
+use strata_lru::{TimeMs, Verdict};
 
 use super::{
     limit::counters,
     prices,
-    threads::{Freed, PagedOut, Reclaimed},
+    threads::{Freed, Reclaimed},
     world::World,
 };
 use crate::{mechanism::PlaysKernel, simulate::SimError};
@@ -59,11 +59,7 @@ impl<P: PlaysKernel> World<'_, P> {
         (self.looped.at_ns, self.looped.walked_ns) = (at_ns, 0);
         let sample = self.sense(now)?;
         let usage_bytes = sample.usage_bytes;
-        let seen = drive::notes::Seen::of(&self.control, &self.recorder, &sample);
-        let plan = self.control.tick(sample);
-        let stats = self.pages.stats()?;
-        let is_batch_out = self.pages.is_batch_out();
-        seen.note(&self.control, &self.recorder, &plan, &stats, is_batch_out);
+        let plan = drive::decide(&mut self.control, &self.recorder, sample);
         self.count_reclaimer(at_ns, usage_bytes);
         let ticked = drive::carry_out(self, now, usage_bytes, plan)?;
         Ok(Ticked {
@@ -102,8 +98,6 @@ impl<P: PlaysKernel> World<'_, P> {
         let clocks = match due.clocks {
             true => {
                 let stats = counters(&self.machine)?;
-                let counters = Counters::Fresh(stats);
-                self.recorder.note_counters(StatReader::Refaults, counters);
                 let kinds = [stats.nr_refault_anon_pages, stats.nr_refault_file_pages];
                 Some(self.timeline.clocks(kinds.into_iter().flatten().sum()))
             }
@@ -126,16 +120,26 @@ impl<P: PlaysKernel> World<'_, P> {
             self.pages
                 .note_accessed(&self.pageout.neighbours, &self.pageout.accessed);
             self.pages.settle(&paged_out.verdicts);
-            self.recorder
-                .note_report(|| Report::Pageout(pageout_report(&paged_out)));
+            self.recorder.note(|| {
+                let verdicts = paged_out.verdicts.iter();
+                let evicted = verdicts.filter(|(_, verdict)| *verdict == Verdict::Evicted);
+                Note::PagedOut {
+                    nr_tried_pages: paged_out.nr_tried_pages,
+                    nr_evicted_pages: evicted.count() as u64,
+                    wall_ns: paged_out.wall_ns,
+                    cpu_ns: paged_out.cpu_ns,
+                }
+            });
         }
         if let Some(reclaimed) = self.kernel.answer.take() {
             self.kernel.is_busy = false;
             let Reclaimed { freed, .. } = reclaimed;
             let (_, asked_bytes) = self.looped.asked_bytes;
+            let mut freed_bytes = None;
             reports.push(match freed {
                 Freed::Pages(pages) => {
                     self.looped.kernel_freed_pages += pages;
+                    freed_bytes = Some(pages * PAGE_BYTES);
                     ActuatorReport::KernelFreed
                 }
                 Freed::Outpaced => ActuatorReport::KernelOutpaced,
@@ -144,8 +148,12 @@ impl<P: PlaysKernel> World<'_, P> {
             });
             self.looped.nr_attempts +=
                 u64::from(!matches!(freed, Freed::Outpaced | Freed::AtFloor));
-            self.recorder
-                .note_report(|| Report::Reclaim(reclaim_report(&reclaimed, asked_bytes)));
+            self.recorder.note(|| Note::Reclaimed {
+                asked_bytes,
+                freed_bytes,
+                wall_ns: reclaimed.wall_ns,
+                cpu_ns: reclaimed.cpu_ns,
+            });
         }
         reports
     }
@@ -153,43 +161,11 @@ impl<P: PlaysKernel> World<'_, P> {
     /// What was cleared: nothing is decided by it.
     fn hear_clearer(&mut self) {
         if let Some((wall_ns, held_ns)) = self.clearer.answer.take() {
-            self.recorder.note_report(|| Report::Clear {
+            self.recorder.note(|| Note::Cleared {
                 wall_ns,
                 held_ns,
                 nr_left_pieces: 0,
             });
         }
-    }
-}
-
-fn pageout_report(paged_out: &PagedOut) -> PageoutReport {
-    let mut verdicts = Verdicts::default();
-    for (_, verdict) in &paged_out.verdicts {
-        verdicts.count(*verdict);
-    }
-    PageoutReport {
-        nr_folios: paged_out.verdicts.len() as u64,
-        nr_tried_pages: paged_out.nr_tried_pages,
-        nr_evicted_pages: verdicts.evicted,
-        verdicts,
-        wall_ns: paged_out.wall_ns,
-        cpu_ns: paged_out.cpu_ns,
-        obstacle: None,
-    }
-}
-
-fn reclaim_report(reclaimed: &Reclaimed, asked_bytes: u64) -> ReclaimReport {
-    let (freed_pages, failure) = match reclaimed.freed {
-        Freed::Pages(pages) => (Some(pages), None),
-        Freed::Outpaced => (None, Some(ReclaimFailure::Outpaced)),
-        Freed::AtFloor => (None, Some(ReclaimFailure::AtFloor)),
-        Freed::Nothing => (None, Some(ReclaimFailure::NothingFound)),
-    };
-    ReclaimReport {
-        asked_bytes,
-        freed_bytes: freed_pages.map(|pages| pages * PAGE_BYTES),
-        failure,
-        wall_ns: reclaimed.wall_ns,
-        cpu_ns: reclaimed.cpu_ns,
     }
 }

@@ -17,7 +17,7 @@ use strata_control::{
     Actuator, Config, Control, PAGE_BYTES, Watermarks,
     limit::{Limit, Standing},
     reclaimer::Reclaimer,
-    trace::Recorder,
+    trace::{Note, Recorder, Turn},
 };
 use strata_lru::{Swappiness, TimeMs};
 use strata_trace::Backing;
@@ -31,7 +31,6 @@ use super::{
     threads::{Clearer, Kernel, PageOut, Slot, Took},
     tick::Looped,
     timeline::Timeline,
-    traced::Traced,
 };
 use crate::{
     mechanism::{Driver, Machine, PlaysKernel},
@@ -82,9 +81,10 @@ pub(super) struct World<'w, P> {
     pub(super) cache: CacheThread,
     pub(super) looped: Looped,
     pub(super) recorder: Recorder,
-    pub(super) traced: Traced,
+    /// Those that were not handed on yet.
+    pub(super) turns: Vec<Turn>,
     loop_slot: Slot,
-    standing: Standing,
+    pub(super) standing: Standing,
     /// The limit has given way as far as it may.
     pub(super) is_refused: bool,
     /// Strata's threads that work now, beside the loop.
@@ -171,7 +171,7 @@ impl<'w, P: PlaysKernel> World<'w, P> {
                 true => Recorder::recording(),
                 false => Recorder::default(),
             },
-            traced: Traced::default(),
+            turns: Vec::new(),
             loop_slot: Slot::default(),
             standing: Standing::Fine,
             is_refused: false,
@@ -184,7 +184,7 @@ impl<'w, P: PlaysKernel> World<'w, P> {
         let backstop_pages = u32::try_from(world.bounds.max_pages).unwrap_or(u32::MAX);
         world.machine.set_limit_pages(backstop_pages);
         world.loop_slot.begin(0);
-        world.begin_trace();
+        world.recorder.note(|| Note::Marks(world.marks));
         Ok(world)
     }
 
@@ -261,7 +261,7 @@ impl<'w, P: PlaysKernel> World<'w, P> {
         counts.limit_peak_pages = self.limit.peak_bytes() / PAGE_BYTES;
         counts.cache = self.cache.counts();
         let counts = std::mem::take(&mut self.counts);
-        self.end_trace(&counts)?;
+        self.end_trace(TimeMs(counts.time_ns / 1_000_000));
         self.tell_trace(progress);
         let mut outcome = self.machine.finish()?;
         if let Some(reclaim) = &mut outcome.reclaim {
@@ -322,7 +322,6 @@ impl<'w, P: PlaysKernel> World<'w, P> {
         let now_ns = self.timeline.now_ns();
         if is_crossed && self.setup.hierarchy == Hierarchy::V1 && self.loop_slot.next_ns > now_ns {
             self.loop_slot.next_ns = now_ns.max(self.loop_slot.works_until_ns);
-            self.traced.is_mark_crossed = true;
             self.quiet_until_ns = 0;
         }
     }
@@ -463,13 +462,13 @@ impl<'w, P: PlaysKernel> World<'w, P> {
     fn loop_once(&mut self, at_ns: u64) -> Result<(), SimError> {
         let now = TimeMs(at_ns / 1_000_000);
         self.counts.nr_ticks += 1;
-        self.begin_traced_tick(now);
+        self.recorder.turn(|turn| turn.now = now);
         self.adjust_limit(now, self.standing, false)?;
         let ticked = self.tick(at_ns)?;
         if std::mem::replace(&mut self.standing, ticked.standing) != ticked.standing {
             self.adjust_limit(now, self.standing, false)?;
         }
-        self.end_traced_tick(now, self.standing, ticked.wait_ms);
+        self.end_turn(ticked.wait_ms);
         let took = Took {
             work_ns: ticked.work_ns,
             sleep_ns: ticked.wait_ms * 1_000_000,

@@ -4,10 +4,10 @@
 
 use crate::control::Control;
 use crate::control::tests::{MIB, with};
-use crate::drive::{BatchSize, Event, Given, Mechanism, View, Visit};
+use crate::drive::{Event, Given, Mechanism, View, Visit};
 use crate::plan::Action;
 use crate::sample::Actuator;
-use crate::trace::{ClearIntent, Recorder, Tick};
+use crate::trace::{ClearIntent, Note, Recorder};
 use std::collections::VecDeque;
 use strata_lru::{Isolated, TimeMs};
 
@@ -30,6 +30,8 @@ pub(super) struct Memory {
     pub(super) asked: Vec<Asked>,
     pub(super) oldest: VecDeque<Isolated>,
     pub(super) view: View,
+    /// So many times more a walk is not over.
+    pub(super) nr_ticks_of_walk: u32,
 }
 
 impl Memory {
@@ -40,6 +42,7 @@ impl Memory {
             asked: Vec::new(),
             oldest: VecDeque::new(),
             view: View::default(),
+            nr_ticks_of_walk: 0,
         }
     }
 
@@ -51,8 +54,8 @@ impl Memory {
         std::mem::take(&mut self.asked)
     }
 
-    pub(super) fn tick(&self) -> Tick {
-        self.recorder.take().expect("it records")
+    pub(super) fn take_notes(&self) -> Vec<Note> {
+        self.recorder.take().expect("it records").notes
     }
 }
 
@@ -102,15 +105,7 @@ impl Mechanism for Memory {
                 Isolated::Pages(_) => nr_pages,
                 _ => 0,
             };
-            let size = BatchSize {
-                nr_folios: batch,
-                nr_requests: 1,
-            };
-            Given {
-                answer,
-                batch,
-                size,
-            }
+            Given { answer, batch }
         }))
     }
 
@@ -123,9 +118,12 @@ impl Mechanism for Memory {
         _: TimeMs,
         is_thorough: bool,
         _: ClearIntent,
-    ) -> Result<Visit, Self::Error> {
+    ) -> Result<Option<Visit>, Self::Error> {
         self.asked.push(Asked::Walk { is_thorough });
-        Ok(Visit::default())
+        self.view.is_walking = self.nr_ticks_of_walk > 0;
+        let is_over = !self.view.is_walking;
+        self.nr_ticks_of_walk = self.nr_ticks_of_walk.saturating_sub(1);
+        Ok(is_over.then(Visit::default))
     }
 
     fn age(&mut self, _: TimeMs) -> Result<(), Self::Error> {

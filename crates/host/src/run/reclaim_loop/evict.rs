@@ -5,7 +5,6 @@
 
 use super::ReclaimLoop;
 use crate::run::report::PageCacheReport;
-use crate::run::trace::{HugeSample, SplitAsk};
 use strata_control::split_huge::SplitHuge;
 use strata_linux::actuator::PageoutRequest;
 use strata_linux::addr::PAGE_BYTES;
@@ -54,33 +53,14 @@ impl ReclaimLoop {
         let nr_gone_pages = by_whom.iter().flatten().sum();
         let are_pages_going = nr_gone_pages > self.splits.nr_gone_pages;
         self.splits.nr_gone_pages = nr_gone_pages;
-        let looked =
-            self.group
-                .tracker
-                .choose_splits(&mut self.splits.splitter, are_pages_going, now);
-        self.recorder.note(|tick| {
-            let nr_chosen = looked.nr_chosen.map(|number| number as u64);
-            tick.plan.chosen_splits.push(nr_chosen);
-            tick.sample.huge.push(HugeSample {
-                are_pages_going,
-                nr_resident_pages: looked.nr_resident_pages,
-                nr_huge_pages: looked.nr_huge as u64,
-                nr_used_pages: looked.nr_used_pages,
-            });
-        });
+        self.group
+            .tracker
+            .choose_splits(&mut self.splits.splitter, are_pages_going, now);
     }
 
     /// Has the huge pages split that were chosen, unless a batch is out.
     pub(super) fn send_splits(&mut self) {
         let requests = self.group.tracker.send_splits();
-        if !requests.is_empty() {
-            let nr_splits: usize = requests.iter().map(|request| request.splits.len()).sum();
-            let ask = SplitAsk {
-                nr_huge_pages: nr_splits as u64,
-                nr_requests: requests.len() as u64,
-            };
-            self.recorder.note(|tick| tick.plan.splits.push(ask));
-        }
         self.page_out(requests);
     }
 

@@ -8,8 +8,8 @@ use super::ReclaimLoop;
 use crate::engine::census::cache::{self, Which};
 use crate::run::gauge::Gauge;
 use std::convert::Infallible;
-use strata_control::drive::{BatchSize, Event, Given, Mechanism, View, Visit};
-use strata_control::trace::{ProgramPages, Recorder, WalkSample};
+use strata_control::drive::{Event, Given, Mechanism, View, Visit};
+use strata_control::trace::Recorder;
 use strata_control::{Action, Control, FileNo, Reads};
 use strata_linux::access::ClearIntent;
 use strata_linux::actuator::PageoutRequest;
@@ -24,15 +24,6 @@ const RELAXED_PRIORITY: u8 = 12;
 pub(super) struct Turn<'a> {
     pub(super) of: &'a mut ReclaimLoop,
     pub(super) gauge: &'a Gauge,
-}
-
-/// How large a batch is.
-pub(super) fn batch_size(batch: &[PageoutRequest]) -> BatchSize {
-    let nr_folios: usize = batch.iter().map(|request| request.pages.len()).sum();
-    BatchSize {
-        nr_folios: nr_folios as u64,
-        nr_requests: batch.len() as u64,
-    }
 }
 
 /// What can't fail has no failure to handle.
@@ -71,6 +62,7 @@ impl Mechanism for Turn<'_> {
             is_ageing_due: is_due || self.of.is_lists_walk_due(now),
             rest_us: u64::try_from(rest.as_micros().max(u128::from(!rest.is_zero())))
                 .unwrap_or(u64::MAX),
+            is_walking: self.of.group.is_walking(),
         }
     }
 
@@ -106,11 +98,7 @@ impl Mechanism for Turn<'_> {
         Ok(isolated
             .inspect_err(|error| self.of.warn(format!("eviction stopped: {error}")))
             .ok()
-            .map(|(answer, batch)| Given {
-                answer,
-                size: batch_size(&batch),
-                batch,
-            }))
+            .map(|(answer, batch)| Given { answer, batch }))
     }
 
     fn send(&mut self, _: TimeMs, batch: Vec<PageoutRequest>) {
@@ -122,33 +110,20 @@ impl Mechanism for Turn<'_> {
         now: TimeMs,
         is_thorough: bool,
         intent: ClearIntent,
-    ) -> Result<Visit, Infallible> {
-        let group = &mut self.of.group;
-        let has_cleared = group.rest().is_zero();
-        let walked = group.visit(now, self.gauge, intent, is_thorough);
-        let tracker = &group.tracker;
-        let programs = tracker.spaces().iter().map(|(number, space)| ProgramPages {
-            program: number.0,
-            nr_resident_pages: space.findings.nr_resident_pages,
-            nr_young_pages: space.findings.nr_young_pages,
-        });
-        let visit = Visit {
-            sample: WalkSample {
-                nr_spaces: walked.nr_spaces,
-                nr_spaces_skipped: walked.nr_idle_spaces,
-                nr_entries: walked.cost.nr_entries,
-                cpu_ns: walked.cpu_ns,
-                wall_ns: walked.wall_ns,
-                found: tracker.findings(),
-                programs: programs.collect(),
-            },
-            has_cleared,
-        };
-        self.of.heed_members(walked.troubles);
-        Ok(visit)
+    ) -> Result<Option<Visit>, Infallible> {
+        let visited = self.of.group.visit(now, self.gauge, intent, is_thorough);
+        Ok(visited.map(|(visit, troubles)| {
+            self.of.heed_members(troubles);
+            visit
+        }))
     }
 
     fn age(&mut self, now: TimeMs) -> Result<(), Infallible> {
+        if let Some(plan) = self.of.ordered_walk.take() {
+            let finished = self.of.group.tracker.finish_planned_walk(&plan, now);
+            self.of.orders.walked = Some(finished);
+            return Ok(());
+        }
         let swappiness = self.control().swappiness();
         if let Err(error) = self.of.group.tracker.finish_walk(swappiness, now) {
             self.of.warn(format!("ageing failed: {error}"));

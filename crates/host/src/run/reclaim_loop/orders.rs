@@ -105,6 +105,8 @@ pub(super) struct Order<Ticket> {
     pub(super) ticket: Ticket,
     pub(super) want: Want,
     pub(super) done: Done,
+    /// The walk of a `+` command is under way.
+    pub(super) is_walking: bool,
     /// A `-` command under way, and what had been taken when it began.
     pub(super) eviction: Option<(EvictPlan, u64)>,
     /// Tried and taken when the batch that is out was made.
@@ -121,6 +123,8 @@ pub(super) type Outcome = Result<Done, OrderError>;
 pub(in super::super) struct Orders<Ticket> {
     pub(super) queue: VecDeque<Order<Ticket>>,
     pub(super) done: Vec<(Ticket, Outcome)>,
+    /// How the walk ended that an order asked for last.
+    pub(super) walked: Option<Result<(), CommandError>>,
 }
 
 impl<Ticket> Default for Orders<Ticket> {
@@ -128,6 +132,7 @@ impl<Ticket> Default for Orders<Ticket> {
         Orders {
             queue: VecDeque::new(),
             done: Vec::new(),
+            walked: None,
         }
     }
 }
@@ -190,6 +195,7 @@ mod tests {
             ticket,
             want: Want::Pages(Quota::new(MIB, MIB)),
             done: Done::default(),
+            is_walking: false,
             eviction: None,
             before: None,
             nr_fruitless: 0,

@@ -1,4 +1,4 @@
-//! The sample of a tick: what is due is read, and noted for the trace. And where the threads that reclaim run.
+//! The sample of a tick: what is due is read. And where the threads that reclaim run.
 //!
 //! **Owns** putting a sample together. **Does not own** what is due, averages and judgements (`strata_control`), the readings
 //! (`sense`), nor the throttle.
@@ -6,7 +6,6 @@
 use super::{Look, ReclaimLoop};
 use crate::run::gauge::Gauge;
 use crate::run::overhead;
-use crate::run::trace::{Counters, StatReader};
 use crate::sense;
 use crate::sense::readings::Readings;
 use strata_control::cpu::{Clocks, CpuSample, Runnable};
@@ -66,12 +65,7 @@ impl ReclaimLoop {
     /// What the programs have used of the processors, and what has come back; 0 where that is not told.
     fn read_clocks(&self, gauge: &Gauge, readings: &mut Readings) -> Clocks {
         let cpu_ns = sense::cpu::clocks(self.group.programs());
-        let stats = gauge.group().map(|group| readings.counters(group));
-        if let Some(stats) = stats {
-            let counters = stats.map_or(Counters::Failed, Counters::Fresh);
-            self.recorder.note_counters(StatReader::Refaults, counters);
-        }
-        let stats = stats.flatten();
+        let stats = gauge.group().and_then(|group| readings.counters(group));
         let kinds = stats.map(|stats| [stats.nr_refault_anon_pages, stats.nr_refault_file_pages]);
         Clocks {
             cpu_ns,

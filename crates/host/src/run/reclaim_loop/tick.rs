@@ -3,19 +3,18 @@
 //! **Owns** what comes before a plan, and the steps of orders. **Does not own** their queue (`orders`), the decisions and the
 //! order in which a plan is carried out (`strata_control`), nor what is acted on (`mechanism`).
 
-use super::mechanism::{Turn, batch_size, sure};
+use super::mechanism::{Turn, sure};
 use super::orders::{Done, Order, OrderError, Outcome, Quota, Want};
 use super::{Look, ReclaimLoop, Tick};
 use crate::remote::ClientId as Ticket;
 use crate::run::gauge::Gauge;
-use crate::run::trace::{Answer, ChosenBy, WalkEnd};
 use crate::sense::readings::Readings;
 use std::collections::VecDeque;
+use strata_control::Plan;
 use strata_control::drive::{self, Mechanism as _};
 use strata_control::limit::Standing;
-use strata_control::{Plan, Sample};
 use strata_lru::lru_gen::{Command, CommandError, commands};
-use strata_lru::{Plan as CommandPlan, TimeMs, WalkPlan};
+use strata_lru::{Plan as CommandPlan, TimeMs};
 
 /// Orders that wait for their turn.
 const QUEUED_MAX: usize = 8;
@@ -50,12 +49,10 @@ impl ReclaimLoop {
         } = look;
         let reports = self.hear();
         let sample = self.sense(look, gauge, readings, reports);
+        let plan = drive::decide(&mut self.control, &self.recorder, sample);
         let mut turn = Turn { of: self, gauge };
-        let plan = turn.decide(sample);
         let is_stalled = plan.decision.is_stalled;
         let order_wait_ms = turn.work_on_orders(now, usage_bytes);
-        turn.recorder()
-            .note(|tick| tick.plan.order_wait_ms = order_wait_ms);
         let plan = Plan {
             wait_ms: order_wait_ms.map_or(plan.wait_ms, |ms| ms.min(plan.wait_ms)),
             ..plan
@@ -105,6 +102,7 @@ impl ReclaimLoop {
             ticket,
             want,
             done: Done::default(),
+            is_walking: false,
             eviction: None,
             before: None,
             nr_fruitless: 0,
@@ -169,17 +167,6 @@ impl ReclaimLoop {
 }
 
 impl Turn<'_> {
-    /// What is to be done about what was read.
-    fn decide(&mut self, sample: Sample) -> Plan {
-        let of = &mut *self.of;
-        let seen = drive::notes::Seen::of(&of.control, &of.recorder, &sample);
-        let plan = of.control.tick(sample);
-        let stats = of.group.tracker.stats().unwrap_or_default();
-        let is_batch_out = of.group.tracker.is_batch_out();
-        seen.note(&of.control, &of.recorder, &plan, &stats, is_batch_out);
-        plan
-    }
-
     /// Does the next step of the order whose turn it is; `None` without one, else the longest time to wait for
     /// the next, milliseconds.
     pub(super) fn work_on_orders(&mut self, now: TimeMs, usage_bytes: u64) -> Option<u64> {
@@ -227,13 +214,6 @@ impl Turn<'_> {
                 false => self.of.group.tracker.isolate_planned(&plan, nr_freed),
             };
             if let Some(requests) = requests {
-                drive::note_batch(
-                    self,
-                    ChosenBy::Command,
-                    None,
-                    Answer::Pages,
-                    batch_size(&requests),
-                );
                 self.of.page_out(requests);
                 return Step::Again;
             }
@@ -241,9 +221,25 @@ impl Turn<'_> {
             order.done.nr_commands += 1;
             return Step::Again;
         }
+        if order.is_walking {
+            return match self.of.orders.walked.take() {
+                None => Step::Later,
+                Some(Err(error)) => Step::Over(Err(error.into())),
+                Some(Ok(())) => {
+                    order.is_walking = false;
+                    order.done.nr_walks += 1;
+                    order.done.nr_commands += 1;
+                    Step::Again
+                }
+            };
+        }
         let Want::Commands(left) = &mut order.want else {
             return Step::Over(Ok(order.done));
         };
+        // A walk that has begun already would not tell what is asked for.
+        if self.of.group.is_walking() {
+            return Step::Later;
+        }
         match left.pop_front() {
             None => Step::Over(Ok(order.done)),
             Some(command) => self
@@ -263,9 +259,10 @@ impl Turn<'_> {
         match self.of.group.tracker.plan(command?, swappiness)? {
             CommandPlan::Done => order.done.nr_commands += 1,
             CommandPlan::Walk(plan) => {
-                self.walk_as_planned(&plan, now, usage_bytes)?;
-                order.done.nr_walks += 1;
-                order.done.nr_commands += 1;
+                let is_thorough = plan.is_scan_forced;
+                (self.of.ordered_walk, self.of.orders.walked) = (Some(plan), None);
+                order.is_walking = true;
+                sure(drive::walk(self, now, usage_bytes, is_thorough));
             }
             CommandPlan::Evict(plan) => {
                 order.nr_fruitless = 0;
@@ -273,18 +270,5 @@ impl Turn<'_> {
             }
         }
         Ok(Step::Again)
-    }
-
-    fn walk_as_planned(
-        &mut self,
-        plan: &WalkPlan,
-        now: TimeMs,
-        usage_bytes: u64,
-    ) -> Result<(), CommandError> {
-        sure(drive::look(self, now, plan.is_scan_forced));
-        drive::note_walk_end(self, WalkEnd::Command);
-        self.of.group.tracker.finish_planned_walk(plan, now)?;
-        drive::after_walk(self, now, usage_bytes);
-        Ok(())
     }
 }

@@ -15,7 +15,7 @@ use crate::run::reclaim_loop::OrderError;
 use crate::run::reclaim_loop::ReclaimLoop;
 use crate::run::report::{self, EvictionReport, KernelReport};
 use crate::run::status::{self, GroupStatus, NodeGenerations, Status};
-use crate::run::trace::{Counters, Request as Asked, StatReader};
+use crate::run::trace::Note;
 use crate::run::{PolicyChoice, overhead};
 use serde_json::json;
 use strata_control::{GroupStats, Watermarks};
@@ -76,14 +76,12 @@ impl Session<'_> {
             Request::Generations {} => self.generations(),
             Request::LruGen { form } => self.lru_gen_text(form),
             Request::Command { text } => {
-                self.note_request(Asked::Commands);
                 return self.order(|managed| managed.order_commands(client, &text));
             }
             Request::Evict { bytes } => {
                 let usage_bytes = self.usage_bytes().ok();
                 let usage_bytes = usage_bytes.or_else(|| self.meter.last_bytes());
                 let usage_bytes = usage_bytes.unwrap_or(bytes);
-                self.note_request(Asked::Evict(bytes));
                 return self.order(|managed| managed.order_eviction(client, bytes, usage_bytes));
             }
             Request::SetBudget { bytes } => self.set_budget(bytes),
@@ -134,7 +132,7 @@ impl Session<'_> {
         done.map_err(|error| format!("the budget stays as it is: {error}"))?;
         let now = self.now();
         self.marks = Watermarks::new(bytes, &self.config.control.watermarks);
-        self.note_request(Asked::SetBudget(self.marks));
+        self.recorder.note(|| Note::Marks(self.marks));
         self.meter.set_budget(now, bytes);
         self.limit.set_budget(&self.marks);
         self.is_floor_told = false;
@@ -150,10 +148,6 @@ impl Session<'_> {
 
     fn set_paused(&mut self, is_paused: bool) -> String {
         self.is_paused = is_paused;
-        self.note_request(match is_paused {
-            true => Asked::Pause,
-            false => Asked::Resume,
-        });
         if let (true, Some(managed)) = (is_paused, &mut self.managed) {
             managed.cancel_orders();
         }
@@ -172,7 +166,6 @@ impl Session<'_> {
         }
         managed.set_dry_run(is_dry_run);
         self.is_dry_run = is_dry_run;
-        self.note_request(Asked::DryRun(is_dry_run));
         Ok(accept(&json!({ "is_dry_run": is_dry_run })))
     }
 
@@ -263,12 +256,7 @@ impl Session<'_> {
 
     /// The kernel's counters of the group.
     pub(super) fn kernel_counters(&self) -> GroupStats {
-        let counters = self.arena.kernel_counters();
-        if self.arena.gauge().group().is_some() {
-            self.recorder
-                .note_counters(StatReader::Report, Counters::Fresh(counters));
-        }
-        counters
+        self.arena.kernel_counters()
     }
 
     /// Whether a limit of ours stands behind the budget.

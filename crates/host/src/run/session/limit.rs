@@ -5,9 +5,9 @@
 
 use super::Session;
 use crate::sense::readings::Readings;
+use strata_control::GroupStats;
 use strata_control::drive::{Limits, hold_limit};
 use strata_control::limit::{Answer, Need, Step, Trouble};
-use strata_control::{FreeSwap, GroupStats};
 use strata_linux::cgroup::{BudgetGroup, CgroupError};
 use strata_lru::TimeMs;
 
@@ -72,30 +72,18 @@ impl Session<'_> {
     }
 
     pub(super) fn adjust_limit(&mut self, now: TimeMs, usage_bytes: u64, readings: &mut Readings) {
-        self.recorder.begin_limit(self.standing);
         let is_under_oom = self.arena.take_oom_event();
-        self.recorder
-            .note_limit(|sample, _| sample.is_under_oom = is_under_oom);
         let group = self.arena.gauge().group().cloned();
         let group = group.filter(|group| group.budget_bytes().is_some());
         if let Some(group) = group.filter(|_| !self.arena.is_dry_run()) {
             let need = Need {
                 standing: self.standing,
                 is_under_oom,
-                has_free_swap: self.has_free_swap(readings.free_swap()),
+                has_free_swap: self.arena.is_enough_swap(readings.free_swap()),
                 usage_bytes,
             };
             self.hold_limit(&group, now, need, readings);
         }
-        self.recorder
-            .note_limit(|_, plan| plan.is_line_held = self.limit.is_line_held());
-    }
-
-    /// Notes the free swap, and says whether a step of the limit fits there.
-    fn has_free_swap(&self, free_swap: FreeSwap) -> bool {
-        self.recorder
-            .note_limit(|sample, _| sample.free_swap = Some(free_swap));
-        self.arena.is_enough_swap(free_swap)
     }
 
     fn hold_limit(

@@ -8,7 +8,6 @@
 //!   off whoever meets it would wait for ever.
 
 use super::Session;
-use crate::run::trace::Request as Asked;
 use std::time::Instant;
 use strata_linux::process::job::{self, Terminal, Then};
 use strata_linux::process::launch::WaitStatus;
@@ -44,7 +43,6 @@ impl Session<'_> {
             return;
         }
         let now = self.now();
-        self.note_request(Asked::Stop);
         if let Some(managed) = &mut self.managed {
             managed.wait_for_kernel(now);
         }

@@ -32,7 +32,7 @@ impl Session<'_> {
         };
         let root = self.program.pid();
         let mut news = group.take_news();
-        news.extend(self.charges.look(now, &group, &self.recorder));
+        news.extend(self.charges.look(now, &group));
         news.extend(self.moves.look(&group, root));
         for news in news {
             self.warn(news);

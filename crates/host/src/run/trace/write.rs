@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
-use strata_control::trace::Line;
+use strata_control::trace::Turn;
 
 /// Bytes of text that are handed over at once.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -61,10 +61,10 @@ impl Writer {
         })
     }
 
-    /// Writes a line; returns why nothing more can be written.
-    pub(super) fn write(&mut self, line: &Line) -> Option<String> {
+    /// Writes a turn; returns why nothing more can be written.
+    pub(super) fn write(&mut self, turn: &Turn) -> Option<String> {
         let nr_bytes_before = self.lines.len();
-        if let Err(error) = serde_json::to_writer(&mut self.lines, line) {
+        if let Err(error) = serde_json::to_writer(&mut self.lines, turn) {
             return Some(self.trouble(&error));
         }
         self.lines.push(b'\n');
@@ -143,28 +143,25 @@ fn write_all(mut file: File, chunks: &Receiver<Vec<u8>>) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Tick;
     use super::*;
     use std::fs;
     use std::os::unix::fs::symlink;
-
-    fn line() -> Line {
-        Line::Tick(Box::default())
-    }
 
     #[test]
     fn a_trace_that_grows_too_large_ends_with_whole_lines() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("trace");
         let mut writer = Writer::start(&path, 1 << 10).unwrap();
-        let trouble = (0..1000).find_map(|_| writer.write(&line())).expect("full");
+        let trouble = (0..1000)
+            .find_map(|_| writer.write(&Turn::default()))
+            .expect("full");
         assert!(trouble.contains("larger than"), "{trouble}");
         assert_eq!(writer.finish(), None);
         let text = fs::read_to_string(&path).unwrap();
         assert!(text.len() <= 1 << 10 && text.len() > 900, "{}", text.len());
         for line in text.lines() {
-            let read: Line = serde_json::from_str(line).unwrap();
-            assert_eq!(read, Line::Tick(Box::<Tick>::default()));
+            let read: Turn = serde_json::from_str(line).unwrap();
+            assert_eq!(read, Turn::default());
         }
     }
 
@@ -183,7 +180,7 @@ mod tests {
     #[test]
     fn a_disk_that_fails_is_told_at_the_end_at_the_latest() {
         let mut writer = Writer::start(Path::new("/dev/full"), 1 << 20).unwrap();
-        assert_eq!(writer.write(&line()), None, "it is on its way");
+        assert_eq!(writer.write(&Turn::default()), None, "it is on its way");
         let trouble = writer.finish().expect("it did not get there");
         assert!(trouble.contains("/dev/full") && trouble.contains("No space left"));
     }

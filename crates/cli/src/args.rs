@@ -26,7 +26,7 @@ pub(crate) enum Format {
     Json,
 }
 
-/// The same of verbs whose text is called a table.
+/// Reads [`Format`] where the text is called a table.
 pub(crate) fn table_or_json() -> impl TypedValueParser<Value = Format> {
     one_of([
         ("table", "Lines for people", Format::Text),

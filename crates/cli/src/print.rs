@@ -26,6 +26,8 @@ use crate::args::Format;
 
 /// Warnings of a kind that are told one by one; processes that end in the middle are normal.
 const TOLD_MAX: u64 = 3;
+/// What a terminal does before a table replaces the one before: cursor to the top, clear.
+pub(crate) const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
 /// Characters of another program's command that a table has.
 const COMMAND_CHARS_MAX: usize = 40;
 
@@ -56,7 +58,7 @@ pub(crate) fn answer(
     })?)
 }
 
-/// The same with JSON that people can read, too.
+/// Prints what was found as it was asked for, with JSON over several lines.
 pub(crate) fn pretty_answer(
     format: Format,
     found: &impl Serialize,

@@ -62,8 +62,6 @@ const TOLD_MAX: usize = 3;
 const TEXTS_MAX: usize = 64;
 /// The end waits no longer for whoever reads stdout.
 const STDOUT_WAIT_MAX: Duration = Duration::from_secs(1);
-/// What a terminal does before a table replaces the one before: cursor to the top, clear.
-const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
 
 /// Gives back what nobody uses, on a whole host, within a promise
 ///
@@ -563,7 +561,7 @@ fn tell(out: &Talker<String, io::Result<()>>, status: &Status, args: &GuardArgs)
         },
         // The terminal is the command's.
         Format::Text if !args.has_command() && stdout().is_terminal() => {
-            out.say(format!("{CLEAR}{}", table(status, print::columns())))
+            out.say(print::CLEAR.to_owned() + &table(status, print::columns()))
         }
         Format::Text => true,
     }

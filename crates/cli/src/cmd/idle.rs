@@ -27,8 +27,6 @@ const AGE_MIN: &str = "500ms";
 const NR_WALKS: u32 = 10;
 /// Rows with less than this to give are told as one line.
 const ROW_BYTES_MIN: u64 = 1 << 20;
-/// What a terminal does before a table replaces the one before: cursor to the top, clear.
-const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
 
 /// Shows who holds memory that nobody uses
 ///
@@ -161,7 +159,7 @@ fn tell(ranking: &Ranking, format: Format) -> anyhow::Result<()> {
     print::answer(format, ranking, || {
         let mut text = String::new();
         if stdout().is_terminal() {
-            text.push_str(CLEAR);
+            text.push_str(print::CLEAR);
         }
         if ranking.watched_ms < ranking.age_ms {
             text.push_str(&format!("{}\n", too_young(ranking)));

@@ -33,7 +33,7 @@ pub struct Bars {
 /// assert!(svg.starts_with("<svg ") && svg.contains(">2 s</text>"));
 /// ```
 pub fn stacked_bars(panels: &[Bars]) -> String {
-    let mut svg = Svg::of_panels(WIDTH, PANEL_HEIGHT * panels.len() as i64);
+    let mut svg = Svg::of_panels(panels.len());
     for (number, panel) in panels.iter().enumerate() {
         let frame = Frame::of_panel(number as i64, WIDTH, PANEL_HEIGHT);
         draw(&mut svg, frame, panel);

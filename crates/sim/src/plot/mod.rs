@@ -47,7 +47,7 @@ pub(crate) fn picture(records: &[Record]) -> String {
         true => with_generations.len(),
         false => of_traces.len(),
     };
-    let mut svg = Svg::of_panels(WIDTH, PANEL_HEIGHT * nr_panels as i64);
+    let mut svg = Svg::of_panels(nr_panels);
     let frames = (0..).map(|number| Frame::of_panel(number, WIDTH, PANEL_HEIGHT));
     if are_generations {
         for (record, frame) in with_generations.into_iter().zip(frames) {

@@ -4,6 +4,8 @@
 
 use std::fmt::{Display, Write};
 
+use super::{PANEL_HEIGHT, WIDTH};
+
 /// Coordinates are in tenths of a pixel.
 const SCALE: i64 = 10;
 
@@ -25,24 +27,30 @@ pub struct Svg {
 pub type Point = (i64, i64);
 
 impl Svg {
-    /// An empty picture of so many pixels, with whatever else is said of it.
+    /// An empty picture that is part of a page, with whatever else is said of it.
     pub fn new(width: u64, height: u64, attributes: impl Display) -> Svg {
         let mut svg = Svg {
             text: String::new(),
         };
         svg.add(format_args!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" {attributes}>"
+            "<svg viewBox=\"0 0 {width} {height}\" {attributes}>"
         ));
         svg
     }
 
-    /// An empty white picture of so many pixels, for a document.
-    pub(super) fn of_panels(width: i64, height: i64) -> Svg {
+    /// A picture of so many pixels that stands for itself, on a ground.
+    pub fn document(width: u64, height: u64, attributes: &str, ground: &str) -> Svg {
         let size = format!("width=\"{width}\" height=\"{height}\"");
-        let attributes = format_args!("{size} font-family=\"sans-serif\" font-size=\"12\"");
-        let mut svg = Svg::new(width.unsigned_abs(), height.unsigned_abs(), attributes);
-        svg.add(format_args!("<rect {size} fill=\"#ffffff\"/>"));
+        let name = "xmlns=\"http://www.w3.org/2000/svg\"";
+        let mut svg = Svg::new(width, height, format_args!("{name} {size} {attributes}"));
+        svg.add(format_args!("<rect {size} {ground}/>"));
         svg
+    }
+
+    pub(super) fn of_panels(nr_panels: usize) -> Svg {
+        let height = PANEL_HEIGHT as u64 * nr_panels as u64;
+        let font = "font-family=\"sans-serif\" font-size=\"12\"";
+        Svg::document(WIDTH as u64, height, font, "fill=\"#ffffff\"")
     }
 
     /// The picture.

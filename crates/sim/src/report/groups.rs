@@ -4,11 +4,8 @@
 
 use serde::Serialize;
 
-use super::{
-    ByKind, Record,
-    table::{grouped, indented},
-};
-use crate::{outcome::GroupCounts, ratio::Ratio};
+use super::{ByKind, Record, table::grouped};
+use crate::{outcome::GroupCounts, ratio::Ratio, table::aligned};
 
 /// A group and all below it; pages unless the name says otherwise.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -94,20 +91,8 @@ impl GroupRecord {
     }
 }
 
-const HEADER: [&str; 12] = [
-    "group",
-    "accesses",
-    "misses",
-    "ratio",
-    "refaults",
-    "evicted",
-    "swapped out",
-    "walks",
-    "in memory",
-    "low",
-    "high",
-    "max",
-];
+const HEADER: &str =
+    "  <group|accesses|misses|ratio|refaults|evicted|swapped out|walks|in memory|low|high|max";
 
 /// The groups of each run of a trace that has any, a table a run.
 pub(super) fn tables(records: &[Record]) -> String {
@@ -118,13 +103,13 @@ pub(super) fn tables(records: &[Record]) -> String {
         if !rows.is_empty() {
             let memory = grouped(u64::from(record.memory_pages));
             text.push_str(&format!("\n  {} in {memory} pages\n", record.policy));
-            text.push_str(&indented(&HEADER, rows));
+            text.push_str(&aligned(HEADER, rows));
         }
     }
     text
 }
 
-fn cells(of: &GroupRecord) -> [String; HEADER.len()] {
+fn cells(of: &GroupRecord) -> [String; 12] {
     [
         of.group.clone(),
         grouped(of.accesses),

@@ -5,13 +5,11 @@
 use serde::Serialize;
 use strata_control::page_cache::TierCounts;
 
-use super::{
-    Record,
-    table::{grouped, indented},
-};
+use super::{Record, table::grouped};
 use crate::{
     ratio::Ratio,
     steered::{CacheCounts, SteeringCounts},
+    table::aligned,
 };
 
 /// Counts of pages and times, unless the name says otherwise.
@@ -197,35 +195,12 @@ impl SteeredRecord {
     }
 }
 
-const WHO: [&str; 9] = [
-    "policy",
-    "memory",
-    "faults/1000",
-    "time",
-    "pageout",
-    "the kernel",
-    "programs",
-    "Strata, CPU",
-    "above budget",
-];
-const PAGES: [&str; 5] = [
-    "policy",
-    "memory",
-    "paged out",
-    "reclaimed ahead",
-    "in faults",
-];
+const WHO: &str =
+    "  <policy|memory|faults/1000|time|pageout|the kernel|programs|Strata, CPU|above budget";
+const PAGES: &str = "  <policy|memory|paged out|reclaimed ahead|in faults";
 
-const CACHE: [&str; 8] = [
-    "policy",
-    "memory",
-    "read once",
-    "read again",
-    "newcomers",
-    "came back",
-    "came in",
-    "came in again",
-];
+const CACHE: &str =
+    "  <policy|memory|read once|read again|newcomers|came back|came in|came in again";
 
 /// Who reclaimed for how long and what became of pages, a line a run that was steered.
 pub(super) fn table(records: &[Record]) -> String {
@@ -239,7 +214,7 @@ pub(super) fn table(records: &[Record]) -> String {
     }
     let who = steered.iter().map(|(record, of)| who(record, of));
     let pages = steered.iter().map(|(record, of)| pages(record, of));
-    let (who, pages) = (indented(&WHO, who), indented(&PAGES, pages));
+    let (who, pages) = (aligned(WHO, who), aligned(PAGES, pages));
     let caches = steered.iter().filter_map(|(record, of)| {
         let cache = of.page_cache.as_ref()?;
         Some(cached(record, cache))
@@ -249,13 +224,13 @@ pub(super) fn table(records: &[Record]) -> String {
         true => String::new(),
         false => format!(
             "\npage cache that was dropped, by how it was read, and that came in\n{}",
-            indented(&CACHE, caches)
+            aligned(CACHE, caches)
         ),
     };
     format!("\n{who}\n{pages}{caches}")
 }
 
-fn who(record: &Record, of: &SteeredRecord) -> [String; WHO.len()] {
+fn who(record: &Record, of: &SteeredRecord) -> [String; 9] {
     let ms = |ms: u64| format!("{} ms", grouped(ms));
     [
         record.policy.clone(),
@@ -270,7 +245,7 @@ fn who(record: &Record, of: &SteeredRecord) -> [String; WHO.len()] {
     ]
 }
 
-fn cached(record: &Record, of: &PageCacheRecord) -> [String; CACHE.len()] {
+fn cached(record: &Record, of: &PageCacheRecord) -> [String; 8] {
     [
         record.policy.clone(),
         grouped(u64::from(record.memory_pages)),
@@ -283,7 +258,7 @@ fn cached(record: &Record, of: &PageCacheRecord) -> [String; CACHE.len()] {
     ]
 }
 
-fn pages(record: &Record, of: &SteeredRecord) -> [String; PAGES.len()] {
+fn pages(record: &Record, of: &SteeredRecord) -> [String; 5] {
     [
         record.policy.clone(),
         grouped(u64::from(record.memory_pages)),

@@ -66,46 +66,40 @@ fn of_one_trace(records: &[Record]) -> String {
     if !is_grid {
         return by_size(records);
     }
-    let policies = by_policy.iter().map(|of| of[0].policy.clone());
-    let policies: Vec<String> = policies.collect();
+    let policies = by_policy.iter().map(|of| format!("|{}", of[0].policy));
+    let policies: String = policies.collect();
     if nr_sizes == 1 {
-        let head = [vec![format!("in {}", memory(&records[0]))], policies].concat();
         let cells: Vec<_> = records.iter().map(measures).collect();
         let lines = MEASURES.iter().enumerate().map(|(at, name)| {
             let of_each = cells.iter().map(|of| of[at].clone());
-            std::iter::once((*name).to_owned())
-                .chain(of_each)
-                .collect::<Vec<_>>()
+            line((*name).to_owned(), of_each)
         });
-        return indented(&head, lines);
+        let head = format!("  <in {}{policies}", memory(&records[0]));
+        return aligned(&head, lines);
     }
     let tables = [MISS_RATIO, ESTIMATED_TIME].map(|measure| {
         let at = MEASURES.iter().position(|one| *one == measure);
         let at = at.expect("it is one of the measures");
-        let head = [vec![measure.to_owned()], policies.clone()].concat();
         let lines = (0..nr_sizes).map(|size| {
             let of_each = by_policy.iter().map(|of| measures(&of[size])[at].clone());
-            std::iter::once(memory(&by_policy[0][size]))
-                .chain(of_each)
-                .collect::<Vec<_>>()
+            line(memory(&by_policy[0][size]), of_each)
         });
-        indented(&head, lines)
+        aligned(&format!("  <{measure}{policies}"), lines)
     });
     tables.join("\n")
 }
 
+fn line(first: String, rest: impl IntoIterator<Item = String>) -> Vec<String> {
+    std::iter::once(first).chain(rest).collect()
+}
+
 /// A line a run: of one policy, an amount of memory each.
 fn by_size(records: &[Record]) -> String {
-    let head = ["policy", "memory"].iter().chain(&MEASURES);
-    let head: Vec<&str> = head.copied().collect();
     let lines = records.iter().map(|record| {
-        let of_run = [record.policy.clone(), memory(record)];
-        of_run
-            .into_iter()
-            .chain(measures(record))
-            .collect::<Vec<_>>()
+        let of_run = std::iter::once(memory(record)).chain(measures(record));
+        line(record.policy.clone(), of_run)
     });
-    indented(&head, lines)
+    aligned(&format!("  <policy|memory|{}", MEASURES.join("|")), lines)
 }
 
 fn memory(record: &Record) -> String {
@@ -125,15 +119,6 @@ fn measures(record: &Record) -> [String; MEASURES.len()] {
         count(reclaim.map(|reclaim| reclaim.ageing_runs)),
         seconds(record.estimated_time.total_ns),
     ]
-}
-
-/// What a line is of to the left, numbers to the right, all of it two spaces in.
-pub(super) fn indented<R: AsRef<[String]>>(
-    head: &[impl AsRef<str>],
-    rows: impl IntoIterator<Item = R>,
-) -> String {
-    let head: Vec<&str> = head.iter().map(AsRef::as_ref).collect();
-    aligned(&format!("  <{}", head.join("|")), rows)
 }
 
 /// Digits in threes.

@@ -6,11 +6,8 @@
 use serde::Serialize;
 use strata_lru::TieringStats;
 
-use super::{
-    Record,
-    table::{grouped, indented},
-};
-use crate::outcome::TierCounts;
+use super::{Record, table::grouped};
+use crate::{outcome::TierCounts, table::aligned};
 
 /// Counts of pages, unless the name says otherwise.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -78,16 +75,8 @@ impl TiersRecord {
     }
 }
 
-const HEADER: [&str; 8] = [
-    "policy",
-    "memory",
-    "hits, fastest first",
-    "down",
-    "up",
-    "of that unmapped",
-    "rate limited",
-    "hint faults",
-];
+const HEADER: &str =
+    "  <policy|memory|hits, fastest first|down|up|of that unmapped|rate limited|hint faults";
 
 /// What moved between tiers, a line a run that has any.
 pub(super) fn table(records: &[Record]) -> String {
@@ -98,11 +87,11 @@ pub(super) fn table(records: &[Record]) -> String {
     let rows: Vec<_> = records.iter().filter_map(of_tiers).collect();
     match rows.is_empty() {
         true => String::new(),
-        false => format!("\n{}", indented(&HEADER, rows)),
+        false => format!("\n{}", aligned(HEADER, rows)),
     }
 }
 
-fn cells(record: &Record, of: &TiersRecord) -> [String; HEADER.len()] {
+fn cells(record: &Record, of: &TiersRecord) -> [String; 8] {
     let hits: Vec<String> = of.hits.iter().map(|count| grouped(*count)).collect();
     [
         record.policy.clone(),

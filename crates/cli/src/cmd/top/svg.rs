@@ -27,13 +27,9 @@ pub(super) fn svg(buffer: &Buffer) -> String {
         u32::from(area.width) * CELL_WIDTH + 2 * MARGIN,
         u32::from(area.height) * CELL_HEIGHT + 2 * MARGIN,
     );
-    let attributes = format_args!(
-        "width=\"{width}\" height=\"{height}\" font-family=\"ui-monospace, 'DejaVu Sans Mono', monospace\" font-size=\"15\""
-    );
-    let mut out = Svg::new(width.into(), height.into(), attributes);
-    out.add(format_args!(
-        "<rect width=\"100%\" height=\"100%\" rx=\"6\" fill=\"{BACKGROUND}\"/>"
-    ));
+    let font = "font-family=\"ui-monospace, 'DejaVu Sans Mono', monospace\" font-size=\"15\"";
+    let ground = format!("rx=\"6\" fill=\"{BACKGROUND}\"");
+    let mut out = Svg::document(width.into(), height.into(), font, &ground);
     for row in 0..area.height {
         let y = MARGIN + u32::from(row) * CELL_HEIGHT;
         let cells: Vec<&Cell> = (0..area.width).map(|x| &buffer[(x, row)]).collect();

@@ -8,7 +8,7 @@ use strata_host::observe::overview::{AgesView, MappingView, NR_AGES, TargetView,
 
 use super::files;
 use super::list::first_shown;
-use super::parts::{Align, BarShape, Canvas, Kind, MARK_COLUMNS, bold, faint, full_bytes, heading};
+use super::parts::{BarShape, Canvas, Kind, MARK_COLUMNS, bold, faint, full_bytes, heading};
 use crate::cmd::top::screen::{Order, Parts, Point, Screen, USED, mapping_name};
 use crate::cmd::top::text::{self, NUMBER_COLUMNS, size, size_or_unknown};
 
@@ -218,7 +218,7 @@ fn mappings(canvas: &mut Canvas<'_>, screen: &Screen, ages: &AgesView, y: u16, b
     for ((title, order), nth) in titles.into_iter().zip(0..) {
         let width = NUMBER_COLUMNS as u16;
         let x = name_columns + nth * (width + 1);
-        canvas.put_in(x, y, width, Align::Right, title, heading());
+        canvas.put_right(x, y, width, title, heading());
         canvas.title(x, y, width, order);
     }
     if bar_columns > 0 {
@@ -267,14 +267,7 @@ fn mapping(canvas: &mut Canvas<'_>, mapping: &MappingView, ages: &AgesView, at: 
     for (index, bytes) in figures.into_iter().enumerate() {
         let x = at.name_columns + index as u16 * (NUMBER_COLUMNS as u16 + 1);
         let text = size_or_unknown(bytes);
-        canvas.put_in(
-            x,
-            at.y,
-            NUMBER_COLUMNS as u16,
-            Align::Right,
-            &text,
-            Style::new(),
-        );
+        canvas.put_right(x, at.y, NUMBER_COLUMNS as u16, &text, Style::new());
     }
     // One line for both kinds: nearly every mapping is of one.
     let both = mapping.bars.map(|bar| match kind {

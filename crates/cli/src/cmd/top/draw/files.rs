@@ -6,7 +6,7 @@ use ratatui::style::Style;
 use strata_host::observe::overview::{TargetKind, TargetView};
 
 use super::list::first_shown;
-use super::parts::{Align, Canvas, Kind, MARK_COLUMNS, faint, heading};
+use super::parts::{Canvas, Kind, MARK_COLUMNS, faint, heading};
 use crate::cmd::top::screen::Screen;
 use crate::cmd::top::text::{self, NUMBER_COLUMNS, size};
 
@@ -32,7 +32,7 @@ pub(super) fn draw(
     canvas.put(MARK_COLUMNS, y, room, &title(target), heading());
     let figure = |canvas: &mut Canvas<'_>, index: usize, y: u16, text: &str, style: Style| {
         let x = name_columns + index as u16 * PITCH;
-        canvas.put_in(x, y, PITCH, Align::Right, text, style);
+        canvas.put_right(x, y, PITCH, text, style);
     };
     for (index, title) in TITLES.into_iter().enumerate() {
         figure(canvas, index, y, title, heading());

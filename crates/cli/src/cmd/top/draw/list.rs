@@ -5,7 +5,7 @@
 use ratatui::style::Style;
 use strata_host::observe::overview::{NR_AGES, TargetKind, TargetView, WINDOWS_S};
 
-use super::parts::{Align, BarShape, Canvas, Kind, MARK_COLUMNS, faint, full_bytes, heading};
+use super::parts::{BarShape, Canvas, Kind, MARK_COLUMNS, faint, full_bytes, heading};
 use crate::cmd::top::column::Column;
 use crate::cmd::top::screen::{Order, Screen, USED, View};
 use crate::cmd::top::text::{self, NUMBER_COLUMNS};
@@ -219,7 +219,7 @@ pub(super) fn first_shown(heights: &[u16], row: usize, lines: u16) -> usize {
 fn head(canvas: &mut Canvas<'_>, columns: &[Column], name_columns: u16, y: u16) {
     canvas.restyle(y + 1, heading());
     let room = name_columns.saturating_sub(MARK_COLUMNS);
-    canvas.put_in(MARK_COLUMNS, y + 1, room, Align::Left, "TARGET", heading());
+    canvas.put(MARK_COLUMNS, y + 1, room, "TARGET", heading());
     canvas.title(0, y + 1, name_columns, Order::Name);
     let mut x = name_columns + 1;
     for column in columns {
@@ -241,7 +241,7 @@ fn head(canvas: &mut Canvas<'_>, columns: &[Column], name_columns: u16, y: u16) 
         if *column == Column::Window(0) {
             canvas.put(x + 1, y, 17, "used in the last", faint());
         }
-        canvas.put_in(x, y + 1, width, Align::Right, &title(*column), heading());
+        canvas.put_right(x, y + 1, width, &title(*column), heading());
         if let Some(order) = order(*column) {
             canvas.title(x, y + 1, width, order);
         }
@@ -313,7 +313,7 @@ fn target(
         };
         match column {
             Column::Ages { bar_columns } => ages(canvas, target, *bar_columns, x, y, is_selected),
-            _ => canvas.put_in(x, y, width, Align::Right, &cell, style),
+            _ => canvas.put_right(x, y, width, &cell, style),
         }
         x += width + 1;
     }

@@ -27,7 +27,7 @@ use ratatui::style::Style;
 
 use super::screen::{Page, Screen, Spots};
 use super::text;
-use parts::{Align, bold, faint};
+use parts::{bold, faint};
 
 /// Less than this can't be read.
 const COLUMNS_MIN: u16 = 40;
@@ -101,7 +101,7 @@ fn title(canvas: &mut Canvas<'_>, screen: &Screen) {
     right.push(format!("every {}", text::time(screen.interval_ms)));
     let right = right.join("  ");
     let right_columns = right.len() as u16;
-    canvas.put_in(0, 0, width, Align::Right, &right, faint());
+    canvas.put_right(0, 0, width, &right, faint());
     let room = width.saturating_sub(right_columns + 2);
     let after = canvas.put(0, 0, room, "strata top  ", bold());
     let left = match &screen.page {

@@ -141,13 +141,6 @@ pub(crate) struct Canvas<'a> {
     pub(super) spots: Spots,
 }
 
-/// At which end a text stands in its column.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Align {
-    Left,
-    Right,
-}
-
 impl<'a> Canvas<'a> {
     pub(crate) fn new(buffer: &'a mut Buffer, look: Look) -> Canvas<'a> {
         Canvas {
@@ -183,28 +176,11 @@ impl<'a> Canvas<'a> {
         self.buffer.set_stringn(x, y, text, width, style).0
     }
 
-    /// Writes into a column.
-    pub(super) fn put_in(
-        &mut self,
-        x: u16,
-        y: u16,
-        width: u16,
-        align: Align,
-        text: &str,
-        style: Style,
-    ) {
+    /// Writes at the right end of a column.
+    pub(super) fn put_right(&mut self, x: u16, y: u16, width: u16, text: &str, style: Style) {
         let len = u16::try_from(text.chars().count()).unwrap_or(u16::MAX);
-        let indent = match align {
-            Align::Left => 0,
-            Align::Right => width.saturating_sub(len),
-        };
-        self.put(
-            x.saturating_add(indent),
-            y,
-            width - indent.min(width),
-            text,
-            style,
-        );
+        let indent = width.saturating_sub(len);
+        self.put(x.saturating_add(indent), y, width - indent, text, style);
     }
 
     /// The name of a row, at most `width` columns, behind its mark.

@@ -59,29 +59,6 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    #[test]
-    fn a_pause_is_twice_as_long_after_each_failure() {
-        let mut backoff = Backoff::new(10);
-        assert!(!backoff.holds(TimeMs(0)));
-        let lengths_ms = [10, 20, 40, 80, 160, 320, 320];
-        for (now, length_ms) in (0..).step_by(1000).zip(lengths_ms) {
-            backoff.failed(TimeMs(now));
-            assert!(backoff.holds(TimeMs(now + length_ms - 1)), "{length_ms}");
-            assert!(!backoff.holds(TimeMs(now + length_ms)), "{length_ms}");
-        }
-    }
-
-    #[test]
-    fn a_success_ends_the_pause_and_the_next_is_the_shortest() {
-        let mut backoff = Backoff::new(10);
-        backoff.failed(TimeMs(0));
-        backoff.failed(TimeMs(0));
-        backoff.succeeded();
-        assert!(!backoff.holds(TimeMs(0)));
-        backoff.failed(TimeMs(5));
-        assert!(backoff.holds(TimeMs(14)) && !backoff.holds(TimeMs(15)));
-    }
-
     proptest! {
         #[test]
         fn a_pause_lies_between_the_least_and_the_most(

@@ -181,20 +181,6 @@ mod tests {
     }
 
     #[test]
-    fn a_longer_hold_keeps_it_the_kernels_turn() {
-        let config = Config {
-            hold_ms: 2000,
-            ..Config::DEFAULT
-        };
-        let mut run = Run::new();
-        run.turns = Turns::new(config);
-        run.at(0, 319);
-        assert_eq!(run.at(50, 319), Kernel);
-        assert_eq!(run.at(2049, 314), Kernel);
-        assert_eq!(run.at(2050, 314), Pageout);
-    }
-
-    #[test]
     fn a_moment_above_the_urgent_mark_changes_nothing_and_going_down_begins_anew() {
         let mut run = Run::new();
         for round in 0..20 {

@@ -159,15 +159,6 @@ mod tests {
         assert!(held.is_sorted_by_key(|(_, held)| held.most_bytes));
     }
 
-    /// The mark once lay above the line below 800 MiB: usage never reached it, the kernel was never
-    /// asked, and the program reclaimed in its own faults at half the speed.
-    #[test]
-    fn the_urgent_mark_can_be_reached_below_the_line_at_every_budget() {
-        for budget in [MIB / 2, 2 * MIB, 60 * MIB, 180 * MIB, 1 << 30, 1 << 36] {
-            assert_in_order(&Watermarks::new(budget, &Config::DEFAULT));
-        }
-    }
-
     fn assert_in_order(marks: &Watermarks) {
         let in_order = [
             0,
@@ -204,22 +195,6 @@ mod tests {
             config.validate().expect("in range");
             assert_in_order(&Watermarks::new(budget, &config));
         }
-    }
-
-    #[test]
-    fn marks_that_are_a_smaller_part_of_the_budget_lie_closer_together() {
-        let distance_bytes = |mark_share| {
-            let config = Config {
-                mark_share,
-                ..Config::DEFAULT
-            };
-            let marks = Watermarks::new(640 * MIB, &config);
-            marks.high_bytes - marks.low_bytes
-        };
-        assert_eq!(
-            (distance_bytes(64), distance_bytes(80)),
-            (10 * MIB, 8 * MIB)
-        );
     }
 
     #[test]

@@ -115,6 +115,8 @@ mod lruvec;
 pub mod machine;
 mod memcg_lru;
 mod model;
+#[cfg(test)]
+mod model_tests;
 mod multigen;
 mod policy;
 mod random;

@@ -1,6 +1,5 @@
 //! The loop on made-up samples.
 
-use super::tick::SWAP_BYTES_MIN;
 use super::*;
 use crate::cpu::CpuSample;
 use crate::plan::{Action, Decision, Reclaim};
@@ -52,9 +51,14 @@ fn decide(
 /// The programs fill both processors, and the line is held.
 pub(super) fn saturate(control: &mut Control) {
     control.is_line_held = true;
+    want_processors(control, 2);
+}
+
+/// So many threads of the program, and one of a neighbour beside a single one, want the two processors.
+fn want_processors(control: &mut Control, nr_threads: i32) -> CpuState {
     for ms in (0..2000).step_by(50) {
         let threads = crate::cpu::Threads {
-            wanted_ns: [(1, ms * 1_000_000), (2, ms * 1_000_000)].into(),
+            wanted_ns: (1..=nr_threads).map(|id| (id, ms * 1_000_000)).collect(),
             processors: (0..2).collect(),
         };
         let sample = CpuSample {
@@ -67,13 +71,7 @@ pub(super) fn saturate(control: &mut Control) {
         };
         control.take_cpu(TimeMs(ms), sample);
     }
-}
-
-#[test]
-fn nothing_is_reclaimed_below_the_high_mark() {
-    let mut control = with(320 * MIB, Actuator::Auto);
-    let reclaim = ask(&mut control, TimeMs(0), 314 * MIB, 0);
-    assert_eq!((reclaim.pageout_pages, reclaim.kernel_bytes), (0, 0));
+    control.cpu_state()
 }
 
 #[test]
@@ -95,15 +93,6 @@ fn what_has_to_go_is_asked_of_one_in_steps_that_take_no_long() {
         of(Actuator::Reclaim),
         (0, Config::default().control.reclaim_bytes_max)
     );
-}
-
-#[test]
-fn under_auto_the_kernel_takes_over_while_it_is_urgent() {
-    let mut control = with(320 * MIB, Actuator::Auto);
-    assert!(ask(&mut control, TimeMs(0), 319 * MIB, 0).pageout_pages > 0);
-    let reclaim = ask(&mut control, TimeMs(50), 319 * MIB, 0);
-    assert!(reclaim.pageout_pages == 0 && reclaim.kernel_bytes > 0);
-    assert!(!control.is_clearing_for_pageout());
 }
 
 #[test]
@@ -212,12 +201,13 @@ fn a_kernel_that_finds_nothing_is_asked_ever_less_often_until_it_frees_something
 fn without_free_swap_only_file_pages_go_and_not_known_is_not_none() {
     let mut control = with(320 * MIB, Actuator::Auto);
     assert!(control.due(TimeMs(0), 0).free_swap);
-    control.take_free_swap(TimeMs(0), FreeSwap::Bytes(SWAP_BYTES_MIN - 1));
+    control.take_free_swap(TimeMs(0), FreeSwap::Bytes(63 * 4096));
     assert_eq!(control.swappiness().get(), 0);
     assert!(!control.due(TimeMs(49), 0).free_swap && control.due(TimeMs(50), 0).free_swap);
     control.take_free_swap(TimeMs(100), FreeSwap::NotKnown);
     assert_eq!(control.swappiness(), Swappiness::DEFAULT);
-    control.take_free_swap(TimeMs(200), FreeSwap::Bytes(SWAP_BYTES_MIN));
+    // The kernel draws the line at 64 pages.
+    control.take_free_swap(TimeMs(200), FreeSwap::Bytes(64 * 4096));
     assert_eq!(control.swappiness(), Swappiness::DEFAULT);
 }
 
@@ -234,55 +224,43 @@ fn the_kernel_does_the_work_while_a_program_is_out_of_pageouts_reach() {
     assert!(!control.set_out_of_reach(true), "nobody can be asked");
 }
 
+/// Attempts that the kernel makes for Strata count as pageout's do.
 #[test]
-fn attempts_in_vain_become_rare_and_a_dry_run_has_none() {
-    for is_dry_run in [false, true] {
-        let mut control = with(320 * MIB, Actuator::Pageout);
-        control.set_dry_run(is_dry_run);
-        for nr_attempts in 0..200 {
-            decide(
-                &mut control,
-                TimeMs(nr_attempts * 10),
-                330 * MIB,
-                nr_attempts,
-                0,
-            );
+fn attempts_in_vain_become_rare_whoever_makes_them_and_a_dry_run_has_none() {
+    for actuator in [Actuator::Pageout, Actuator::Reclaim] {
+        for is_dry_run in [false, true] {
+            let mut control = with(320 * MIB, actuator);
+            control.set_dry_run(is_dry_run);
+            for nr_attempts in 0..200 {
+                decide(
+                    &mut control,
+                    TimeMs(nr_attempts * 10),
+                    330 * MIB,
+                    nr_attempts,
+                    0,
+                );
+            }
+            decide(&mut control, TimeMs(2300), 330 * MIB, 200, 0);
+            let decision = decide(&mut control, TimeMs(2301), 330 * MIB, 200, 0);
+            let is_more = |of: &Reclaim| of.pageout_pages > 0 || of.kernel_bytes > 0;
+            assert!(is_more(&decision.asked));
+            assert_eq!(is_more(&decision.reclaim()), is_dry_run);
+            assert_eq!(decision.is_stalled, !is_dry_run);
+            assert_eq!(decision.stall_pause_ms.is_some(), !is_dry_run);
+            // Nothing has to go: nothing is in vain.
+            let decision = decide(&mut control, TimeMs(2302), 300 * MIB, 200, 0);
+            assert!(!decision.is_stalled && decision.stall_pause_ms.is_none());
         }
-        decide(&mut control, TimeMs(2300), 330 * MIB, 200, 0);
-        let decision = decide(&mut control, TimeMs(2301), 330 * MIB, 200, 0);
-        assert_eq!(decision.is_stalled, !is_dry_run);
-        assert!(decision.asked.pageout_pages > 0);
-        assert_eq!(decision.reclaim().pageout_pages > 0, is_dry_run);
     }
-}
-
-/// One thread of the program and one of a neighbour want the two processors.
-fn take_all_processors(control: &mut Control) -> CpuState {
-    for ms in (0..2000).step_by(100) {
-        let threads = crate::cpu::Threads {
-            wanted_ns: [(1, ms * 1_000_000)].into(),
-            processors: (0..2).collect(),
-        };
-        let sample = CpuSample {
-            threads: Some([(crate::ProgramNo(0), threads)].into()),
-            runnable: Some(crate::cpu::Runnable {
-                nr_threads: 3,
-                nr_own_threads: 1,
-            }),
-            clocks: None,
-        };
-        control.take_cpu(TimeMs(ms), sample);
-    }
-    control.cpu_state
 }
 
 #[test]
 fn beside_a_busy_neighbour_programs_reclaim_for_themselves_if_a_line_holds_them() {
     let mut control = with(320 * MIB, Actuator::Auto);
-    assert_eq!(take_all_processors(&mut control), CpuState::Free, "no line");
+    assert_eq!(want_processors(&mut control, 1), CpuState::Free, "no line");
     assert!(!control.is_left_to_programs());
     control.is_line_held = true;
-    assert_eq!(take_all_processors(&mut control), CpuState::Taken);
+    assert_eq!(want_processors(&mut control, 1), CpuState::Taken);
     assert!(control.is_left_to_programs());
 }
 
@@ -401,38 +379,6 @@ fn a_run_that_begins_dry_acts_once_it_is_told_to() {
     assert!(control.is_dry_run() && !control.may_ask_kernel(TimeMs(0)));
     control.set_dry_run(false);
     assert!(!control.is_dry_run() && control.may_ask_kernel(TimeMs(0)));
-}
-
-/// Attempts that the kernel makes for Strata count as pageout's do.
-#[test]
-fn attempts_in_vain_become_rare_where_only_the_kernel_reclaims_as_well() {
-    let mut control = with(320 * MIB, Actuator::Reclaim);
-    for nr_attempts in 0..200 {
-        decide(
-            &mut control,
-            TimeMs(nr_attempts * 10),
-            330 * MIB,
-            nr_attempts,
-            0,
-        );
-    }
-    decide(&mut control, TimeMs(2300), 330 * MIB, 200, 0);
-    let decision = decide(&mut control, TimeMs(2301), 330 * MIB, 200, 0);
-    assert!(decision.is_stalled && decision.stall_pause_ms.is_some());
-    assert_eq!(decision.reclaim().kernel_bytes, 0);
-    // Nothing has to go: nothing is in vain.
-    let decision = decide(&mut control, TimeMs(2302), 300 * MIB, 200, 0);
-    assert!(!decision.is_stalled && decision.stall_pause_ms.is_none());
-}
-
-#[test]
-fn a_few_free_pages_of_swap_are_none() {
-    let mut control = with(320 * MIB, Actuator::Auto);
-    // The kernel draws the line at 64 pages.
-    control.take_free_swap(TimeMs(0), FreeSwap::Bytes(63 * 4096));
-    assert_eq!(control.swappiness().get(), 0);
-    control.take_free_swap(TimeMs(100), FreeSwap::Bytes(64 * 4096));
-    assert_eq!(control.swappiness(), Swappiness::DEFAULT);
 }
 
 #[test]

@@ -42,27 +42,6 @@ fn the_processors_are_read_only_where_it_matters() {
 }
 
 #[test]
-fn a_dry_run_that_begins_in_a_stall_says_what_would_be_done() {
-    let mut control = with(320 * MIB, Actuator::Pageout);
-    let sample = |ms, nr_attempts| Sample {
-        now: TimeMs(ms),
-        usage_bytes: 330 * MIB,
-        nr_attempts,
-        ..Sample::default()
-    };
-    for nr in 0..300 {
-        control.tick(sample(nr * 10, nr));
-    }
-    control.tick(sample(3300, 300));
-    let plan = control.tick(sample(3301, 300));
-    assert!(plan.decision.is_stalled && plan.decision.stall_pause_ms.is_some());
-    control.set_dry_run(true);
-    let plan = control.tick(sample(3302, 300));
-    assert!(!plan.decision.is_stalled && plan.decision.stall_pause_ms.is_none());
-    assert!(matches!(plan.actions.last(), Some(Action::PageOut { .. })));
-}
-
-#[test]
 fn a_new_budget_is_looked_at_soon_although_nothing_has_changed_for_long() {
     let mut control = with(320 * MIB, Actuator::Pageout);
     let sample = |ms| Sample {

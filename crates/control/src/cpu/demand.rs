@@ -147,22 +147,6 @@ mod tests {
     }
 
     #[test]
-    fn a_second_busy_thread_is_known_after_a_few_samples() {
-        let mut demand = Demand::new(EVERY_MS);
-        // The program has one busy thread for a second, and another from then on.
-        let mut all = Vec::new();
-        for sample in 0..30 {
-            let ms = sample * EVERY_MS;
-            let mut program = threads(ms, &[100], 8);
-            let second_ms = ms.saturating_sub(1000);
-            program.wanted_ns.insert(7, second_ms * 1_000_000);
-            demand.sample(TimeMs(ms), BTreeMap::from([(ProgramNo(0), program)]));
-            all.push(demand.wanted().all);
-        }
-        assert!(all[20] < 1.01 && all[21] < 1.4 && all[29] > 1.9, "{all:?}");
-    }
-
-    #[test]
     fn a_look_that_is_late_by_less_than_it_was_due_is_no_pause() {
         let mut demand = Demand::new(EVERY_MS);
         // 1,667 busy threads are due after a second, so two seconds are no pause and more are one.
@@ -210,19 +194,6 @@ mod tests {
         let many = threads(0, &[1; 1000], 64);
         demand.sample(TimeMs(0), BTreeMap::from([(ProgramNo(0), many)]));
         assert!(!demand.is_due(TimeMs(602)) && demand.is_due(TimeMs(603)));
-    }
-
-    #[test]
-    fn after_a_pause_it_begins_anew() {
-        let mut demand = Demand::new(EVERY_MS);
-        for ms in [0, 100, 200] {
-            let program = threads(ms, &[100, 100], 2);
-            demand.sample(TimeMs(ms), BTreeMap::from([(ProgramNo(0), program)]));
-        }
-        let mut idle = threads(200, &[100, 100], 2);
-        idle.wanted_ns.values_mut().for_each(|ns| *ns += 1_000_000);
-        demand.sample(TimeMs(60_000), BTreeMap::from([(ProgramNo(0), idle)]));
-        assert!(demand.wanted().all < 0.01);
     }
 
     #[test]

@@ -12,20 +12,10 @@ use crate::ids::{GroupId, NodeId};
 impl GroupTree {
     /// All groups, parents before their children.
     pub fn ids(&self) -> impl Iterator<Item = GroupId> {
-        self.ids_from(ROOT).skip(1)
-    }
-
-    /// A group and all below it, parents before their children; nothing if there is no such group.
-    pub fn ids_below(&self, group: GroupId) -> impl Iterator<Item = GroupId> {
-        let first = self.get(group).is_ok().then_some(group);
-        first.into_iter().flat_map(|group| self.ids_from(group))
-    }
-
-    fn ids_from(&self, top: GroupId) -> impl Iterator<Item = GroupId> {
-        let mut at = Some(top);
+        let mut at = self.next_below(ROOT, ROOT);
         std::iter::from_fn(move || {
             let current = at?;
-            at = self.next_below(top, current);
+            at = self.next_below(ROOT, current);
             Some(current)
         })
     }

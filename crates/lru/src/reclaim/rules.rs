@@ -124,9 +124,4 @@ impl GroupRules {
         is_size_first: false,
         has_initial_priority: false,
     };
-
-    /// The rules with another order.
-    pub const fn with_order(self, order: GroupOrder) -> GroupRules {
-        GroupRules { order, ..self }
-    }
 }

@@ -2,9 +2,5 @@
 //!
 //! **Owns** the list of them. **Does not own** any test.
 
-#[path = "../support/mod.rs"]
-mod support;
-
-mod against_model;
 mod phases;
 mod rules;

@@ -4,13 +4,13 @@
 use crate::support;
 
 use std::fs;
-use std::io::{Cursor, Write};
+use std::io::Cursor;
 use std::path::Path;
 
 use strata_trace::recording::{About, NO_PAGES, Piece, RecordingWriter, SpaceEnd, WalkKind};
 use strata_trace::{
-    Access, AccessReader, BATCH_LEN, Format, OpenOptions, Sizes, Tolerant, TraceError, Writer,
-    open_stream,
+    Access, AccessReader, BATCH_LEN, Compression, Format, OpenOptions, Sizes, Tolerant, TraceError,
+    Writer, open_stream,
 };
 
 /// Accesses of an input that are looked at: a run may be a million pages long.
@@ -98,33 +98,19 @@ fn samples() -> Vec<(Format, Vec<u8>)> {
         recording.flush().expect("memory");
     }
     let page = |access: &Access| access.key.page;
-    let head = |n: usize, access: &Access| {
-        let mut bytes = (n as u32).to_le_bytes().to_vec();
-        bytes.extend(page(access).to_le_bytes());
-        bytes.extend(4096_u32.to_le_bytes());
-        bytes
+    let oracle = |n: usize, access: &Access, op_ns: Option<(u8, u16)>| {
+        support::oracle(n as u32, page(access), 4096, op_ns)
     };
     let vscsi = |n: usize, access: &Access, version: u8| {
-        let mut bytes = if version == 1 {
-            [[1, 0, 0, 0], [0, 16, 0, 0], [1, 0, 0, 0], [0x2a, 0, 0, 1]].concat()
-        } else {
-            [[0x2a, 0, 0, 2], [1, 0, 0, 0], [0, 16, 0, 0], [1, 0, 0, 0]].concat()
-        };
-        bytes.extend(page(access).to_le_bytes());
-        bytes.extend((n as u64).to_le_bytes());
-        bytes.extend(&[7; 8][..if version == 1 { 0 } else { 8 }]);
-        bytes
+        support::vscsi(version, 0x2a, page(access), 4096, n as u64)
     };
     vec![
         (Format::Strata, strata.finish().expect("memory")),
         (Format::Strata, recording.finish().expect("memory")),
-        (
-            Format::OracleGeneral,
-            binary(&|n, a| [head(n, a), vec![0xff; 8]].concat()),
-        ),
+        (Format::OracleGeneral, binary(&|n, a| oracle(n, a, None))),
         (
             Format::OracleGeneralOpNs,
-            binary(&|n, a| [head(n, a), vec![1, 0, 0], vec![0xff; 8]].concat()),
+            binary(&|n, a| oracle(n, a, Some((1, 0)))),
         ),
         (
             Format::Csv,
@@ -233,23 +219,6 @@ fn break_it(bytes: &mut Vec<u8>, random: &mut Random) {
     }
 }
 
-fn compressed(bytes: &[u8], random: &mut Random) -> Vec<u8> {
-    match random.below(8) {
-        0 => zstd::encode_all(bytes, 1).expect("memory"),
-        1 => {
-            let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-            out.write_all(bytes).expect("memory");
-            out.finish().expect("memory")
-        }
-        2 => {
-            let mut out = liblzma::write::XzEncoder::new(Vec::new(), 0);
-            out.write_all(bytes).expect("memory");
-            out.finish().expect("memory")
-        }
-        _ => bytes.to_vec(),
-    }
-}
-
 /// Reads to the end or the bound; how many accesses came.
 fn read(bytes: Vec<u8>, options: &OpenOptions) -> usize {
     let Ok(opened) = open_stream("t", Cursor::new(bytes), None, options) else {
@@ -276,7 +245,13 @@ fn mutate(nr_rounds: usize) {
         for _ in 0..nr_rounds {
             let mut bytes = sample.clone();
             break_it(&mut bytes, &mut random);
-            let mut bytes = compressed(&bytes, &mut random);
+            let compression = match random.below(8) {
+                0 => Compression::Zst,
+                1 => Compression::Gz,
+                2 => Compression::Xz,
+                _ => Compression::None,
+            };
+            let mut bytes = support::compressed(&bytes, compression);
             if random.below(4) == 0 {
                 break_it(&mut bytes, &mut random);
             }

@@ -2,13 +2,13 @@
 
 use crate::support;
 
-use std::io::{Cursor, Write};
+use std::io::Cursor;
 
 use strata_trace::{
     Access, AccessReader, CSV_HEADER, Compression, Format, Generator, OpenOptions, Tolerant,
     TraceError, open, open_stream, write_csv,
 };
-use support::{as_format, broken, drain, oracle, pages, read, vscsi};
+use support::{as_format, broken, compressed, drain, oracle, pages, read, vscsi};
 
 #[test]
 fn one_bad_line_spoils_nothing_but_itself() {
@@ -207,29 +207,6 @@ fn compression_is_told_by_content_whatever_the_name_says() {
         let (told, _) = broken(&damaged, &as_format(Format::U64Le));
         let why = format!("broken {compression} data");
         assert!(told.contains(&why), "{compression}: {told}");
-    }
-}
-
-/// One stream of `compression`, with a checksum.
-fn compressed(content: &[u8], compression: Compression) -> Vec<u8> {
-    match compression {
-        Compression::None => content.to_vec(),
-        Compression::Gz => {
-            let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-            out.write_all(content).expect("memory");
-            out.finish().expect("memory")
-        }
-        Compression::Xz => {
-            let mut out = liblzma::write::XzEncoder::new(Vec::new(), 1);
-            out.write_all(content).expect("memory");
-            out.finish().expect("memory")
-        }
-        Compression::Zst => {
-            let mut out = zstd::Encoder::new(Vec::new(), 1).expect("memory");
-            out.include_checksum(true).expect("a known parameter");
-            out.write_all(content).expect("memory");
-            out.finish().expect("memory")
-        }
     }
 }
 

@@ -1,10 +1,12 @@
 //! What the tests of traces share.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
-use std::io::Cursor;
+use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
 
-use strata_trace::{Access, Format, Op, OpenOptions, Opened, Sizes, TraceError, open_stream};
+use strata_trace::{
+    Access, Compression, Format, Op, OpenOptions, Opened, Sizes, TraceError, open_stream,
+};
 
 /// Everything in the trace, and what ended it.
 pub(crate) fn drain(opened: &mut Opened) -> (Vec<Access>, Result<(), TraceError>) {
@@ -132,4 +134,27 @@ pub(crate) fn dumped_in(name: &str) -> Vec<u8> {
         .flat_map(|line| line.split_whitespace().skip(1))
         .map(|byte| u8::from_str_radix(byte, 16).expect("a byte"))
         .collect()
+}
+
+/// One stream of `compression`, with a checksum.
+pub(crate) fn compressed(content: &[u8], compression: Compression) -> Vec<u8> {
+    match compression {
+        Compression::None => content.to_vec(),
+        Compression::Gz => {
+            let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            out.write_all(content).expect("memory");
+            out.finish().expect("memory")
+        }
+        Compression::Xz => {
+            let mut out = liblzma::write::XzEncoder::new(Vec::new(), 1);
+            out.write_all(content).expect("memory");
+            out.finish().expect("memory")
+        }
+        Compression::Zst => {
+            let mut out = zstd::Encoder::new(Vec::new(), 1).expect("memory");
+            out.include_checksum(true).expect("a known parameter");
+            out.write_all(content).expect("memory");
+            out.finish().expect("memory")
+        }
+    }
 }

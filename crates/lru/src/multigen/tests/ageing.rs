@@ -129,3 +129,24 @@ fn time_told_late_does_not_go_back() {
     let view = &bench.engine.view(bench.group, TimeMs(1000)).unwrap()[0];
     assert_eq!(view.generations.last().unwrap().age_ms, 0);
 }
+
+#[test]
+fn promotion_touches_no_list() {
+    let mut bench = Bench::new();
+    let folios = bench.appear_many(3, Kind::Anon, Cause::Fault);
+    let links = (
+        bench.engine.books.folios.next.clone(),
+        bench.engine.books.folios.prev.clone(),
+    );
+    for folio in [folios[1], folios[1], folios[0], folios[0]] {
+        bench.young(folio);
+    }
+    let now = (
+        &bench.engine.books.folios.next,
+        &bench.engine.books.folios.prev,
+    );
+    assert_eq!(now, (&links.0, &links.1));
+    assert_eq!(bench.seq(folios[1]), 3);
+    assert_eq!(bench.engine.books.lruvecs[0].nr_pages[3], [2, 0]);
+    bench.engine.validate().unwrap();
+}

@@ -72,18 +72,24 @@ fn a_workingset_folio_of_the_page_tables_is_spared_when_its_tier_refaults() {
 
 #[test]
 fn a_pass_ends_after_4096_folios_even_if_all_were_sorted_away() {
-    let mut bench = Bench::new();
-    for folio in bench.appear_many(4097, Kind::File, Cause::Read) {
-        bench.read(folio, 5);
+    for (kernel, nr_pages) in [(KernelModel::V6_14, 4096), (KernelModel::V7_2, 64)] {
+        let mut bench = Bench::with(Config::of(kernel));
+        for folio in bench.appear_many(nr_pages + 1, Kind::File, Cause::Read) {
+            bench.read(folio, 5);
+        }
+        assert_eq!(bench.isolate(1), Isolated::Again);
+        assert_eq!(bench.stats().nr_scanned_pages, nr_pages as u64);
     }
-    assert_eq!(bench.isolate(1), Isolated::Again);
-    assert_eq!(bench.stats().nr_scanned_pages, 4096);
 }
 
 #[test]
 fn a_batch_ends_where_a_walk_becomes_preferred_except_at_relaxed_priority() {
-    let two_old_generations = || {
-        let mut bench = Bench::new();
+    let two_old_generations = |kernel: KernelModel| {
+        let rules = format!("{kernel},placement=v6.14").parse();
+        let mut bench = Bench::with(Config {
+            rules: rules.unwrap(),
+            ..Config::default()
+        });
         bench.swappiness = swappiness(0);
         bench.appear_many(100, Kind::File, Cause::Fault);
         bench.walk();
@@ -92,10 +98,12 @@ fn a_batch_ends_where_a_walk_becomes_preferred_except_at_relaxed_priority() {
         assert_eq!((bench.window().0, bench.window().1[1]), (5, 2));
         bench
     };
-    let mut relaxed = two_old_generations();
+    let mut relaxed = two_old_generations(KernelModel::V6_14);
     assert_eq!(relaxed.isolate_at(150, 12), Isolated::Pages(150));
+    let mut newest = two_old_generations(KernelModel::V7_2);
+    assert_eq!(newest.isolate_at(150, 11), Isolated::Pages(150));
 
-    let mut pressed = two_old_generations();
+    let mut pressed = two_old_generations(KernelModel::V6_14);
     assert_eq!(pressed.isolate_at(150, 11), Isolated::Pages(100));
     assert_eq!(
         pressed.engine.ageing(pressed.group, pressed.swappiness),

@@ -166,33 +166,6 @@ fn up_to_71_a_folio_that_waits_to_be_written_is_stepped_over_and_leaves_first_on
 }
 
 #[test]
-fn up_to_71_a_batch_ends_where_a_walk_becomes_preferred_and_by_72_it_goes_on() {
-    for (kernel, nr_pages) in [(KernelModel::V6_14, 100), (KernelModel::V7_2, 150)] {
-        let mut bench = bench_by(&format!("{kernel},placement=v6.14"));
-        bench.swappiness = Swappiness::try_new(0).unwrap();
-        bench.appear_many(100, Kind::File, Cause::Fault);
-        bench.walk();
-        bench.appear_many(50, Kind::File, Cause::Fault);
-        bench.walk();
-        assert_eq!(
-            bench.isolate_at(150, 11),
-            Isolated::Pages(nr_pages),
-            "{kernel}"
-        );
-    }
-}
-
-#[test]
-fn by_72_a_pass_looks_at_64_folios() {
-    let mut bench = bench(KernelModel::V7_2);
-    for folio in bench.appear_many(65, Kind::File, Cause::Read) {
-        bench.read(folio, 5);
-    }
-    assert_eq!(bench.isolate(1), Isolated::Again);
-    assert_eq!(bench.stats().nr_scanned_pages, 64);
-}
-
-#[test]
 fn by_72_one_kind_is_kept_to_except_in_despair() {
     for (priority, end) in [(12, Isolated::NeedsAgeing), (0, Isolated::Pages(1))] {
         let mut bench = bench(KernelModel::V7_2);

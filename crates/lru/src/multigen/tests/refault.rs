@@ -46,31 +46,6 @@ fn the_controller_hears_of_a_return_under_the_tier_the_folio_had() {
 }
 
 #[test]
-fn a_workingset_folio_comes_back_under_the_last_tier_however_little_it_was_counted() {
-    let mut bench = Bench::new();
-    let gains = bench.engine.rules.gains;
-    let last_tier = |bench: &Bench| {
-        bench.engine.books.lruvecs[0]
-            .controller
-            .last_evictable_tier(Kind::Anon, gains, 4)
-    };
-    let hot = bench.appear_many(64, Kind::Anon, Cause::Fault);
-    let shadows: Vec<Shadow> = hot
-        .into_iter()
-        .map(|folio| {
-            bench.young(folio);
-            bench.young(folio);
-            bench.engine.gone(folio, GoneCause::Reclaimed).unwrap()
-        })
-        .collect();
-    assert_eq!(last_tier(&bench), 3);
-    for shadow in shadows {
-        bench.refault(Kind::Anon, Cause::Fault, shadow);
-    }
-    assert_eq!(last_tier(&bench), 2);
-}
-
-#[test]
 fn by_the_series_generations_make_all_working_set_that_return_within_the_shorter_of_both_ages() {
     for (nr_active, nr_inactive, reach) in [(10, 40, 10), (40, 10, 10), (0, 40, 0)] {
         let mut bench = Bench::with(Config {

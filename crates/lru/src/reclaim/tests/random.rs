@@ -154,7 +154,7 @@ fn reclaim_checked<P: Policy>(
             Step::Evict { group } => {
                 let tree = world.policy.groups();
                 if let Some(top) = within {
-                    prop_assert!(tree.ids_below(top).any(|id| id == group));
+                    prop_assert!(tree.is_below(group, top));
                 }
                 let visit = reclaim.visit.as_ref().unwrap();
                 if visit.nr_freed_pages == 0 {

@@ -1,7 +1,7 @@
 //! Stories of single rules of the classic LRU, a file a stage.
 
-mod against_model;
 mod balance;
+mod model;
 
 use super::*;
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
     config::Refault,
     folio::MAX_ORDER,
     ids::GenSeq,
-    seam::{Ageing, Cause, GenerationView},
+    seam::{Cause, GenerationView},
 };
 
 /// An engine with one group.
@@ -62,23 +62,6 @@ fn the_two_lists_are_shown_as_two_generations() {
     assert_eq!(
         views[0].generations,
         [inactive, shown(1, [Some(0), Some(2)])]
-    );
-}
-
-#[test]
-fn no_walk_is_ever_due_and_none_changes_anything() {
-    let mut bench = Bench::new();
-    bench.appear_many(10, Kind::Anon, Cause::Fault);
-    let (group, swappiness) = (bench.group, bench.swappiness);
-    assert_eq!(bench.engine.ageing(group, swappiness), Ok(Ageing::NotDue));
-    let before = bench.sizes();
-    bench
-        .engine
-        .finish_walk(group, swappiness, TimeMs(1))
-        .unwrap();
-    assert_eq!(
-        (bench.sizes(), bench.stats()),
-        (before, ReclaimStats::default())
     );
 }
 
@@ -160,7 +143,7 @@ fn with(refault: Refault) -> Bench {
 #[test]
 fn what_was_active_before_is_restored_and_charged_as_io() {
     let mut bench = with(Refault::Window);
-    bench.active_many(100, Kind::File);
+    bench.active_many(200, Kind::File);
     let known = bench.appear(Kind::File, Cause::Fault);
     let flags = bench.engine.flags(known).with_workingset(true);
     bench.engine.books.folios.flags[known.index()] = flags;

@@ -1,13 +1,17 @@
-//! What can happen to an engine, and how often it is drawn.
+//! What can happen to a policy, and how often it is drawn.
 
 use proptest::prelude::*;
-use strata_lru::{AccessVia, Cause, GoneCause, Kind, Swappiness, WriteState};
+
+use crate::{
+    ids::Kind,
+    seam::{AccessVia, Cause, GoneCause, WriteState},
+};
 
 /// Groups times nodes of every run.
-pub(super) const NR_GROUPS: u8 = 2;
-pub(super) const NR_NODES: u8 = 2;
+pub(crate) const NR_GROUPS: u8 = 2;
+pub(crate) const NR_NODES: u8 = 2;
 
-/// One thing that happens to the engine. Numbers pick among what exists, modulo.
+/// One thing that happens. Numbers pick among what exists, modulo.
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
     Appear {
@@ -23,6 +27,9 @@ pub(crate) enum Op {
         folio: u16,
         via: AccessVia,
         times: u8,
+    },
+    Hint {
+        folio: u16,
     },
     Write {
         folio: u16,
@@ -42,10 +49,11 @@ pub(crate) enum Op {
         swappiness: u8,
         priority: u8,
     },
+    /// Of the generation that is so many younger than the oldest.
     EvictCommand {
         group: u8,
         node: u8,
-        seq: u8,
+        nr_older: u8,
         swappiness: u8,
         nr_pages: u8,
     },
@@ -61,47 +69,50 @@ pub(crate) enum Op {
     },
 }
 
-/// Operations with swappiness drawn from `swappiness`.
+/// Operations of all sorts: at any swappiness, or at the default alone; for each access through a descriptor so many that a
+/// walk found; folios of up to so many pages, as a power of two.
 pub(crate) fn op(
-    swappiness: impl Strategy<Value = u8> + Clone + 'static,
+    has_any_swappiness: bool,
+    nr_walked: u32,
+    order_max: u8,
 ) -> impl Strategy<Value = Op> {
+    let swappiness = match has_any_swappiness {
+        true => prop_oneof![4 => Just(60u8), 3 => 0..=201u8, 1 => Just(0), 1 => Just(1), 1 => Just(200), 1 => Just(201)].boxed(),
+        false => Just(60).boxed(),
+    };
     let kind = prop_oneof![Just(Kind::Anon), Just(Kind::File)];
     let cause = prop_oneof![Just(Cause::Fault), Just(Cause::Read), Just(Cause::Prefetch)];
-    let via = prop_oneof![Just(AccessVia::PageTable), Just(AccessVia::FileDescriptor)];
-    let state = prop_oneof![Just(WriteState::Waiting), Just(WriteState::Clean)];
+    let via = prop_oneof![
+        nr_walked => Just(AccessVia::PageTable),
+        1 => Just(AccessVia::FileDescriptor)
+    ];
+    let state = prop_oneof![1 => Just(WriteState::Waiting), 2 => Just(WriteState::Clean)];
     let gone = prop_oneof![Just(GoneCause::Reclaimed), Just(GoneCause::Freed)];
-    let order = prop_oneof![8 => Just(0u8), 1 => Just(9u8), 1 => 0..=15u8];
+    let order = prop_oneof![16 => Just(0u8), 1 => Just(3), 1 => 0..=order_max];
     let shadow = proptest::option::of(any::<u8>());
     prop_oneof![
         24 => (0..NR_GROUPS, 0..NR_NODES, kind, cause, order, shadow, any::<bool>()).prop_map(
             |(group, node, kind, cause, order, shadow, is_exec)| Op::Appear {
                 group, node, kind, cause, order, shadow, is_exec
             }),
-        30 => (any::<u16>(), via, 1..=5u8)
+        28 => (any::<u16>(), via, 1..=5u8)
             .prop_map(|(folio, via, times)| Op::Access { folio, via, times }),
-        4 => (any::<u16>(), state).prop_map(|(folio, state)| Op::Write { folio, state }),
+        2 => any::<u16>().prop_map(|folio| Op::Hint { folio }),
+        6 => (any::<u16>(), state).prop_map(|(folio, state)| Op::Write { folio, state }),
         6 => (any::<u16>(), gone).prop_map(|(folio, cause)| Op::Gone { folio, cause }),
         7 => (0..NR_GROUPS, swappiness.clone())
             .prop_map(|(group, swappiness)| Op::Walk { group, swappiness }),
-        10 => (0..NR_GROUPS, 0..80u8, swappiness.clone(), 0..=12u8).prop_map(
+        12 => (0..NR_GROUPS, 0..80u8, swappiness.clone(), 0..=12u8).prop_map(
             |(group, nr_pages, swappiness, priority)| Op::Isolate {
                 group, nr_pages, swappiness, priority
             }),
         2 => (0..NR_GROUPS, 0..NR_NODES, 0..4u8, swappiness, 0..80u8).prop_map(
-            |(group, node, seq, swappiness, nr_pages)| Op::EvictCommand {
-                group, node, seq, swappiness, nr_pages
+            |(group, node, nr_older, swappiness, nr_pages)| Op::EvictCommand {
+                group, node, nr_older, swappiness, nr_pages
             }),
-        12 => (any::<u8>(), any::<u64>())
+        14 => (any::<u8>(), any::<u64>())
             .prop_map(|(batch, verdicts)| Op::Complete { batch, verdicts }),
         1 => any::<bool>().prop_map(|is_on| Op::MinTtl { is_on }),
         4 => (0..3000u16).prop_map(|ms| Op::Sleep { ms }),
     ]
-}
-
-pub(super) fn lruvec(group: u8, node: u8) -> usize {
-    usize::from(group * NR_NODES + node)
-}
-
-pub(super) fn level(swappiness: u8) -> Swappiness {
-    Swappiness::try_new(swappiness).expect("0 to 201")
 }

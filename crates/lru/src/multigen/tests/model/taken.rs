@@ -1,30 +1,24 @@
 //! What is checked against the engine rather than predicted, and the comparison after each operation.
 
-use std::collections::BTreeMap;
+use super::{kernels::is_v1, *};
 
-use strata_lru::{EvictBatch, FolioId, Kind, Policy, ReclaimStats, Swappiness};
-
-use super::{NR_NODES, Pair, kernels::is_v1, lruvec};
-
-impl Pair {
-    /// Checks a batch against what eviction may do, and adopts what it did; base pages taken.
-    pub(super) fn take(
-        &mut self,
-        group: usize,
-        batch: EvictBatch,
-        swappiness: Swappiness,
-    ) -> Result<u64, String> {
-        let kernel = self.kernel;
-        let mut nr_taken_pages = 0;
+impl Generations {
+    /// Checks a batch against what eviction may do, and adopts what it did.
+    pub(super) fn taken(&mut self, engine: &MultiGen, taken: &Taken<'_>) -> Result<(), String> {
+        let (kernel, group, batch) = (self.kernel, taken.group, taken.batch);
         for id in &batch.folios {
             let folio = self
                 .folios
-                .get_mut(&id.0)
+                .get_mut(id)
                 .ok_or_else(|| format!("{id:?} does not exist"))?;
             let window = &mut self.windows[folio.lruvec];
             let of_group = folio.lruvec / usize::from(NR_NODES);
             check!(of_group == group, "{id:?} is of group {of_group}");
-            check!(swappiness.allows(folio.kind), "{id:?} is {}", folio.kind);
+            check!(
+                taken.swappiness.allows(folio.kind),
+                "{id:?} is {}",
+                folio.kind
+            );
             let seq = folio
                 .seq
                 .take()
@@ -48,22 +42,21 @@ impl Pair {
             folio.is_to_rotate = Some(false);
             if is_v1 {
                 // A folio spared first has nothing counted, one taken at once keeps its tier.
-                let is_first_tier = self.engine.tier(*id) == 0;
-                if !folio.is_referenced || is_first_tier {
+                let is_first_tier = engine.tier(*id) == 0;
+                if is_first_tier {
                     folio.refs = 0;
                 }
                 folio.is_workingset &= !is_first_tier;
                 folio.is_referenced = false;
             } else if may_be_spared && folio.is_workingset {
                 folio.is_count_known = false;
-            } else if !folio.is_referenced || may_be_spared && self.engine.tier(*id) == 0 {
+            } else if !folio.is_referenced || may_be_spared && engine.tier(*id) == 0 {
                 folio.forget(kernel);
             }
             window.stats.nr_isolated_pages += folio.nr_pages;
-            nr_taken_pages += folio.nr_pages;
         }
         for (id, folio) in self.folios.iter_mut().filter(|of| of.1.seq.is_some()) {
-            let seq = self.engine.generation(FolioId(*id)).map(|seq| seq.0);
+            let seq = engine.generation(*id).map(|seq| seq.0);
             if folio.seq == seq {
                 continue;
             }
@@ -93,12 +86,10 @@ impl Pair {
             folio.forget(kernel);
         }
         for (group, id) in self.groups.iter().enumerate() {
-            let views = self
-                .engine
-                .view(*id, self.now)
-                .map_err(|error| error.to_string())?;
+            let views = engine.view(*id, TimeMs(0));
+            let views = views.map_err(|error| error.to_string())?;
             for view in views {
-                let window = &mut self.windows[lruvec(group as u8, view.node.0)];
+                let window = &mut self.windows[lruvec(group, view.node)];
                 for kind in Kind::ALL {
                     let mut seqs = view.generations.iter();
                     let oldest = seqs.find(|of| of.nr_pages[kind.index()].is_some());
@@ -115,41 +106,78 @@ impl Pair {
                 }
             }
         }
-        if !batch.folios.is_empty() {
-            self.batches.push(batch);
+        Ok(())
+    }
+
+    /// Checks what is said of a request that took nothing.
+    pub(super) fn check_end(&self, taken: &Taken<'_>) -> Result<(), String> {
+        let Some((request, end)) = taken.asked else {
+            return Ok(());
+        };
+        if let Isolated::Pages(nr_pages) = end {
+            check!(
+                nr_pages < request.nr_pages + (1 << 15),
+                "{nr_pages} for {request:?}"
+            );
+            return Ok(());
         }
-        Ok(nr_taken_pages)
+        if request.nr_pages == 0 {
+            return Ok(());
+        }
+        let evictable = |folio: &&Folio| {
+            folio.lruvec / usize::from(NR_NODES) == taken.group
+                && folio.seq.is_some()
+                && request.swappiness.allows(folio.kind)
+        };
+        let has_evictable = self.folios.values().any(|folio| evictable(&folio));
+        check!(
+            (end == Isolated::Empty) != has_evictable,
+            "{end:?}, evictable: {has_evictable}"
+        );
+        check!(
+            end != Isolated::Thrashing || self.has_min_ttl,
+            "thrashing without min_ttl"
+        );
+        // With min_ttl one node may be too young while the other needs a walk; a kernel that keeps to
+        // one kind leaves the other as it is.
+        let keeps_to_one_kind = self.kernel == KernelModel::V7_2 && request.priority > 0;
+        if end == Isolated::NeedsAgeing && !self.has_min_ttl && !keeps_to_one_kind {
+            for folio in self.folios.values().filter(evictable) {
+                let window = &self.windows[folio.lruvec];
+                let is_young = folio.seq >= Some(window.max - 1);
+                let is_known = !window.has_overlapped[folio.kind.index()];
+                check!(
+                    is_young || !is_known,
+                    "{folio:?} of {window:?} was left: {end:?}"
+                );
+            }
+        }
+        Ok(())
     }
 
     /// Compares what can be seen of the engine with the model.
-    pub(super) fn compare(&mut self) -> Result<(), String> {
-        check!(
-            self.engine.nr_folios() as usize == self.folios.len(),
-            "number of folios"
-        );
+    pub(super) fn compare_all(&mut self, engine: &MultiGen) -> Result<(), String> {
         let mut sizes = BTreeMap::new();
         for (id, folio) in &mut self.folios {
-            let id = FolioId(*id);
-            let seq = self.engine.generation(id).map(|seq| seq.0);
+            let id = *id;
+            let seq = engine.generation(id).map(|seq| seq.0);
             let has_overlapped = self.windows[folio.lruvec].has_overlapped[folio.kind.index()];
             if has_overlapped && seq.is_some() == folio.seq.is_some() {
                 folio.seq = seq;
             }
             check!(seq == folio.seq, "{id:?} is in {seq:?}, expected {folio:?}");
-            let is_same = self.engine.kind(id) == folio.kind
-                && self.engine.order(id).nr_pages() == folio.nr_pages;
+            let is_same =
+                engine.kind(id) == folio.kind && engine.order(id).nr_pages() == folio.nr_pages;
             check!(is_same, "{id:?} is not {folio:?}");
             let place = (folio.lruvec, folio.kind, folio.seq);
             *sizes.entry(place).or_insert(0) += folio.nr_pages;
         }
         for (group, id) in self.groups.iter().enumerate() {
-            let views = self
-                .engine
-                .view(*id, self.now)
-                .map_err(|error| error.to_string())?;
+            let views = engine.view(*id, TimeMs(0));
+            let views = views.map_err(|error| error.to_string())?;
             let mut expected = ReclaimStats::default();
             for view in views {
-                let at = lruvec(group as u8, view.node.0);
+                let at = lruvec(group, view.node);
                 let window = &self.windows[at];
                 expected += window.stats;
                 let (first, last) = (view.generations.first(), view.generations.last());
@@ -173,7 +201,7 @@ impl Pair {
                     }
                 }
             }
-            let mut stats = self.engine.stats(*id).map_err(|error| error.to_string())?;
+            let mut stats = engine.stats(*id).map_err(|error| error.to_string())?;
             // Tiers have a test of their own; the model knows kinds.
             let all = stats.nr_refaulted_pages.iter_mut();
             let all = all.chain(&mut stats.nr_refaulted_recent_pages);
@@ -194,4 +222,8 @@ impl Pair {
         }
         Ok(())
     }
+}
+
+fn lruvec(group: usize, node: NodeId) -> usize {
+    group * usize::from(NR_NODES) + usize::from(node.0)
 }

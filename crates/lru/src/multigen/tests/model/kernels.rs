@@ -1,8 +1,7 @@
 //! The rules in which kernels differ, written out plainly once more: by the kernel's name.
 
-use strata_lru::{Cause, KernelModel, Kind};
-
 use super::{Folio, Remembered, Window};
+use crate::{ids::Kind, model::KernelModel, seam::Cause};
 
 /// Kernels up to 6.13 have the workingset flag as a part of the count, and promote at once.
 pub(super) fn is_v1(kernel: KernelModel) -> bool {

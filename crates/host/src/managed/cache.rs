@@ -1,6 +1,6 @@
 //! What is known of one group's page cache that nobody maps.
 //!
-//! **Owns** the sums between two censuses. **Does not own** censuses (`caches`), nor how much goes (`cache_acts`).
+//! **Owns** the sums between two censuses. **Does not own** censuses (`engine::census`), nor how much goes (`caches`).
 //!
 //! **Invariants** I1: what was asked for counts as gone until it is known what went: no room is given twice.
 

@@ -23,7 +23,6 @@
 mod acts;
 mod by_amount;
 mod cache;
-mod cache_acts;
 mod caches;
 mod choice;
 mod files;

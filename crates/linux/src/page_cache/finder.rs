@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use strata_lru::machine::Tried;
 
 use super::reach::{self, Mounts, Ways};
-use super::{Dropped, IdleFile, Left, drop_of};
+use super::{Dropped, Left, drop_of};
 use crate::access::census::{Census, FileId, FileNames};
 
 /// Open files of all processes are looked for at most so often, because there may be many.
@@ -42,21 +42,16 @@ impl Finder {
     pub fn drop_ranges(
         &mut self,
         census: &Census,
-        file: FileId,
-        ranges: Vec<Range<u64>>,
+        file: &FileId,
+        ranges: &[Range<u64>],
         is_dry_run: bool,
         on_range: &mut dyn FnMut(&Range<u64>, Tried),
     ) -> Dropped {
-        let mut idle = IdleFile {
-            file,
-            ways: Ways::default(),
-            ranges,
-        };
         let mut dropped = Dropped::default();
         let mut mounts = Mounts::default();
         for search in SEARCHES {
-            idle.ways = self.ways(census, &file, search);
-            dropped = drop_of(&idle, &mut mounts, is_dry_run, on_range);
+            let ways = self.ways(census, file, search);
+            dropped = drop_of(file, &ways, ranges, &mut mounts, is_dry_run, on_range);
             let is_left = |left: &Left| dropped.left_bytes.contains_key(left);
             let is_done = match search {
                 Search::Handle => dropped.tried_bytes > 0 || dropped.left_bytes.is_empty(),

@@ -31,23 +31,12 @@ use strata_lru::machine::Tried;
 
 pub use finder::Finder;
 pub use reach::Mounts;
-pub use reach::Ways;
+use reach::Ways;
 pub use reset::{CountReset, ResetReport};
 
 use crate::access::census::FileId;
 use crate::addr::PAGE_BYTES;
 use crate::sys::page_cache::nr_resident;
-
-/// Idle pages of a file.
-#[derive(Clone, Debug)]
-pub struct IdleFile {
-    /// Which.
-    pub file: FileId,
-    /// How it may be reached.
-    pub ways: Ways,
-    /// Pages by number, in order and apart from each other.
-    pub ranges: Vec<Range<u64>>,
-}
 
 /// Why pages of a file are left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
@@ -95,38 +84,30 @@ impl Dropped {
     }
 }
 
-/// Drops idle pages, or only counts what would be tried.
-pub fn drop_idle(files: &[IdleFile], is_dry_run: bool) -> Dropped {
-    let mut dropped = Dropped::default();
-    let mut mounts = Mounts::default();
-    for idle in files {
-        dropped.add(&drop_of(idle, &mut mounts, is_dry_run, &mut |_, _| {}));
-    }
-    dropped
-}
-
 /// Drops idle pages of one file, or only counts what would be tried. `on_range` is told what came of each range that was tried.
 fn drop_of(
-    idle: &IdleFile,
+    file: &FileId,
+    ways: &Ways,
+    ranges: &[Range<u64>],
     mounts: &mut Mounts,
     is_dry_run: bool,
     on_range: &mut dyn FnMut(&Range<u64>, Tried),
 ) -> Dropped {
-    let lengths = idle.ranges.iter().map(|range| range.end - range.start);
+    let lengths = ranges.iter().map(|range| range.end - range.start);
     let idle_bytes = lengths.sum::<u64>() * PAGE_BYTES;
     let mut dropped = Dropped {
         nr_files: 1,
         idle_bytes,
         ..Dropped::default()
     };
-    let file = match reach::open(&idle.file, &idle.ways, mounts) {
+    let file = match reach::open(file, ways, mounts) {
         Ok(file) => file,
         Err(left) => {
             dropped.left_bytes.insert(left, idle_bytes);
             return dropped;
         }
     };
-    for range in &idle.ranges {
+    for range in ranges {
         match drop_range(&file, range, is_dry_run, &mut dropped) {
             Ok(tried) => on_range(range, tried),
             // What is not known to be in memory is not known to be gone either.

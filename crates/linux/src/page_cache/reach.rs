@@ -31,11 +31,11 @@ const LONG_INODE: u8 = 0x80;
 
 /// How a file may be reached.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ways {
+pub(super) struct Ways {
     /// Where it may be opened, best first.
-    pub places: Vec<PathBuf>,
+    pub(super) places: Vec<PathBuf>,
     /// Where its file system is mounted, for the file's handle.
-    pub mounts: Vec<PathBuf>,
+    pub(super) mounts: Vec<PathBuf>,
 }
 
 /// Opens the file at the first place where it is, or else by its handle.

@@ -12,10 +12,10 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 use strata_host::observe::files::{
-    FilesError, FilesQuestion, FilesReport, FilesWatch, files, is_whole_cheap,
+    Cold, FilesError, FilesQuestion, FilesReport, FilesWatch, files, is_whole_cheap,
 };
 use strata_linux::access::census::Budget;
-use strata_linux::page_cache::{Dropped, drop_idle};
+use strata_linux::page_cache::Dropped;
 use strata_linux::units::Bytes;
 
 use crate::args::{Format, at_least, parse_percent, refuse_option, table_or_json};
@@ -208,15 +208,18 @@ fn watch(
     question: FilesQuestion,
     length: Duration,
 ) -> anyhow::Result<(FilesReport, Option<Dropped>)> {
-    let wants_drop = args.drop_cold.is_some();
-    let watch = FilesWatch::open(question, length, wants_drop || args.whole).map_err(failed)?;
+    let cold = match (args.drop_cold, args.dry_run) {
+        (None, _) => Cold::Stays,
+        (Some(_), true) => Cold::WouldGo,
+        (Some(_), false) => Cold::Goes,
+    };
+    let is_whole = cold != Cold::Stays || args.whole;
+    let watch = FilesWatch::open(question, length, is_whole).map_err(failed)?;
     let interrupt = Interrupt::install()?;
     let told = Bar::watch("watching page cache", length);
-    let found = watch
-        .run(wants_drop, &|| interrupt.has_come())
-        .map_err(failed)?;
+    let found = watch.run(cold, &|| interrupt.has_come()).map_err(failed)?;
     drop(told);
-    let (report, idle) = found.context("interrupted: nothing is dropped")?;
+    let (report, dropped) = found.context("interrupted: nothing is dropped")?;
     let resets = report.watched.as_ref().and_then(|watched| watched.resets);
     if let Some(trouble) = resets.and_then(|resets| resets.trouble()) {
         print::warning(&trouble);
@@ -226,7 +229,7 @@ fn watch(
             &"the watch ended before its second look: what was read meanwhile is not known",
         );
     }
-    Ok((report, wants_drop.then(|| drop_idle(&idle, args.dry_run))))
+    Ok((report, dropped))
 }
 
 fn failed(error: FilesError) -> anyhow::Error {

@@ -475,7 +475,7 @@ impl Room {
             };
             let finder = &mut self.finder;
             let of_file =
-                finder.drop_ranges(pages.census(), file, ranges, is_dry_run, &mut on_range);
+                finder.drop_ranges(pages.census(), &file, &ranges, is_dry_run, &mut on_range);
             if of_file.tried_bytes == 0 && !of_file.left_bytes.is_empty() {
                 table.leave(now, number);
             }
@@ -491,7 +491,8 @@ impl Room {
             return dropped;
         };
         for (file, newcomers) in self.newcomers.choose(now, bytes) {
-            let (going, unread) = judge(pages, &file.into(), newcomers);
+            let id = FileId::from(file);
+            let (going, unread) = judge(pages, &id, newcomers);
             for newcomer in unread {
                 self.newcomers.put_back(now, newcomer);
             }
@@ -506,7 +507,7 @@ impl Room {
             };
             let finder = &mut self.finder;
             let census = pages.census();
-            dropped.add(&finder.drop_ranges(census, file.into(), going, false, &mut on_range));
+            dropped.add(&finder.drop_ranges(census, &id, &going, false, &mut on_range));
         }
         dropped
     }

@@ -25,10 +25,10 @@ use strata_linux::access::census::{
 };
 use strata_linux::addr::PAGE_BYTES;
 use strata_linux::cgroup::{CgroupError, GroupReader};
-use strata_linux::page_cache::{IdleFile, Ways};
+use strata_linux::page_cache::{Dropped, Finder};
 use strata_linux::plain;
 use strata_linux::process::MachineMemory;
-pub use watched::{FilesWatch, Watched};
+pub use watched::{Cold, FilesWatch, Watched};
 
 /// A machine with this much memory or less is looked at as a whole: at some 17 ns a page of 4 KiB that takes less than a second
 /// of one processor.
@@ -240,20 +240,20 @@ impl<'a> Telling<'a> {
         })
     }
 
-    /// Pages of these files that were not read within the age.
-    fn idle(&self, taken: &Taken) -> Vec<IdleFile> {
-        let idle = self.parts.iter().filter_map(|part| {
+    /// Drops pages of these files that were not read within the age, or only counts what would be tried.
+    fn drop_idle(&self, taken: &Taken, is_dry_run: bool) -> Dropped {
+        let mut dropped = Dropped::default();
+        let mut finder = Finder::default();
+        for part in &self.parts {
             let ranges = taken.idle.of(part);
-            (!ranges.is_empty()).then(|| IdleFile {
-                file: part.file,
-                ways: Ways {
-                    places: self.names.places(self.census, &part.file),
-                    mounts: self.names.mounts(&part.file),
-                },
-                ranges: ranges.to_vec(),
-            })
-        });
-        idle.collect()
+            if !ranges.is_empty() {
+                let census = self.census;
+                let of_file =
+                    finder.drop_ranges(census, &part.file, ranges, is_dry_run, &mut |_, _| {});
+                dropped.add(&of_file);
+            }
+        }
+        dropped
     }
 
     fn report(self, question: &FilesQuestion, taken: &Taken) -> FilesReport {

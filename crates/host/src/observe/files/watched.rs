@@ -1,7 +1,7 @@
 //! Files watched for a while: censuses one after the other, then what was read meanwhile and what lies idle.
 //!
 //! **Owns** the pace of censuses and what is told of a watch. **Does not own** comparing them (`access::census`) nor
-//! dropping what is idle (`page_cache`).
+//! how what is idle is dropped (`page_cache`).
 //!
 //! **Invariants**
 //! - I1: a watch that is broken off tells what was read until then; before its second census it tells nothing of that.
@@ -13,7 +13,7 @@ use super::{Chosen, FilesError, FilesQuestion, FilesReport, Recency, Telling};
 use strata_linux::access::census::{
     Budget, CacheWatch, CensusCost, FileNames, FullPages, Sums, WHOLE_WATCH, Wanted, WatchQuestion,
 };
-use strata_linux::page_cache::{CountReset, IdleFile, ResetReport};
+use strata_linux::page_cache::{CountReset, Dropped, ResetReport};
 
 /// Time between the begins of two censuses.
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -38,6 +38,17 @@ pub struct Watched {
     /// The rest.
     #[serde(flatten)]
     pub recency: Recency,
+}
+
+/// What is to become of what was not read during a watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cold {
+    /// It stays.
+    Stays,
+    /// It stays, and it is told what would go.
+    WouldGo,
+    /// It is dropped.
+    Goes,
 }
 
 /// A watch of page cache.
@@ -80,16 +91,17 @@ impl FilesWatch {
         })
     }
 
-    /// Takes censuses for as long as the watch is to last, or until `is_over` says so. Returns what was found, and the idle
-    /// pages of the files asked for if `wants_idle`; then a watch that ended early returns `None`.
+    /// Takes censuses for as long as the watch is to last, or until `is_over` says so. Returns what was found, and what became of idle
+    /// pages of the files asked for unless they stay; then a watch that ended early returns `None`.
     ///
     /// # Errors
     /// [`FilesError`].
     pub fn run(
         mut self,
-        wants_idle: bool,
+        cold: Cold,
         is_over: &dyn Fn() -> bool,
-    ) -> Result<Option<(FilesReport, Vec<IdleFile>)>, FilesError> {
+    ) -> Result<Option<(FilesReport, Option<Dropped>)>, FilesError> {
+        let wants_idle = cold != Cold::Stays;
         let mut cost = CensusCost::default();
         let mut nr_censuses = 0;
         let mut counts = CountReset::new();
@@ -139,7 +151,7 @@ impl FilesWatch {
         let covered = self.watch.covered(WHOLE_WATCH);
         let age = covered.map(|_| WHOLE_WATCH);
         let telling = Telling::new(self.watch.census(), &names, &self.chosen, &taken, age)?;
-        let idle = telling.idle(&taken);
+        let dropped = wants_idle.then(|| telling.drop_idle(&taken, cold == Cold::WouldGo));
         let mut all = Sums::default();
         telling.parts.iter().for_each(|part| all.add(&part.sums));
         let mut report = telling.report(&self.question, &taken);
@@ -154,7 +166,7 @@ impl FilesWatch {
             }),
             recency: Recency::new(&all, WHOLE_WATCH),
         });
-        Ok(Some((report, idle)))
+        Ok(Some((report, dropped)))
     }
 }
 

@@ -19,7 +19,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 use strata_control::{FreeSwap, GroupStats, watermarks};
-use strata_linux::cgroup::{BudgetGroup, CgroupError, Manager, OomWatch};
+use strata_linux::cgroup::{BudgetGroup, CgroupError, OomWatch};
 use strata_linux::swap::{self, SwapDevice};
 use strata_linux::undo::Journal;
 
@@ -155,7 +155,7 @@ impl Arena {
                     Some((session, _)) => session.id().to_owned(),
                     None => id_of(config),
                 };
-                Some(BudgetGroup::create(&id, Manager::Auto, journal)?)
+                Some(BudgetGroup::create(&id, journal)?)
             }
             Target::Pid(pid) => BudgetGroup::of_process(*pid, journal)?,
             Target::Cgroup(path) => Some(BudgetGroup::attach(path, journal)?),

@@ -98,18 +98,6 @@ use strata_lru::machine::{GroupStats, LimitDistances};
 /// after a failure.
 const STEP_BYTES_MIN: u64 = 32 << 10;
 
-/// Who makes a group.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Manager {
-    /// systemd where it manages v2 groups, else by hand.
-    #[default]
-    Auto,
-    /// By hand.
-    ByHand,
-    /// A transient scope with `Delegate=yes`.
-    Systemd,
-}
-
 /// Whether the kernel here has a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offered {
@@ -190,22 +178,18 @@ impl BudgetGroup {
     ///
     /// # Errors
     /// [`CgroupError::NoMemoryController`], [`CgroupError::NoDelegation`], [`CgroupError::LeavesLimit`],
-    /// [`CgroupError::OutsideMount`], [`CgroupError::BadName`], [`CgroupError::Systemd`].
-    pub fn create(id: &str, by: Manager, journal: &Journal) -> Result<BudgetGroup, CgroupError> {
+    /// [`CgroupError::OutsideMount`], [`CgroupError::BadName`].
+    pub fn create(id: &str, journal: &Journal) -> Result<BudgetGroup, CgroupError> {
         let name = place::group_name(id)?;
         let mount = Mount::find()?;
         let has_systemd = mount.version == Version::V2 && systemd::is_running();
-        let scope = match by {
-            Manager::ByHand => None,
-            Manager::Systemd => Some(systemd::make_scope(&mount, &name, journal)?),
-            Manager::Auto if !has_systemd => None,
-            Manager::Auto => match systemd::make_scope(&mount, &name, journal) {
-                Ok(scope) => Some(scope),
-                Err(error) => {
-                    tracing::warn!("{error}; making the group by hand");
-                    None
-                }
-            },
+        let scope = match has_systemd.then(|| systemd::make_scope(&mount, &name, journal)) {
+            None => None,
+            Some(Ok(scope)) => Some(scope),
+            Some(Err(error)) => {
+                tracing::warn!("{error}; making the group by hand");
+                None
+            }
         };
         let (path, origin) = match scope {
             Some((path, anchor)) => (path, Origin::Scope(anchor)),

@@ -40,7 +40,7 @@ fn areas() -> io::Result<Vec<Area>> {
         priority: area.priority,
         used_bytes: area.used_bytes,
         memory_bytes: match zram_index(&area.path) {
-            Some(index) => zram::stats(index).map_or(0, |stats| stats.memory_bytes),
+            Some(index) => zram::memory_bytes(index).unwrap_or(0),
             None => share(zswap_bytes, area.used_bytes, on_disk_bytes),
         },
     };

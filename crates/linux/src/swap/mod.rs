@@ -3,7 +3,7 @@
 //! ```text
 //!   SwapSpec  "zram:2G,lz4" | "file:PATH:SIZE" | "existing"
 //!      | SwapDevice::create(&spec, &journal)      top priority; zram with a mem_limit
-//!   SwapDevice   used_bytes()  memory_bytes()  zram_stats()
+//!   SwapDevice   used_bytes()  memory_bytes()
 //!      | take_down()                              only if what it holds fits into free memory
 //!   (gone)  or  SwapError::WontFit: left as it is, and said
 //! ```
@@ -45,7 +45,6 @@ pub use status::{
     known_free_swap_bytes, swap_areas, total_swap_bytes,
 };
 pub use watch::SwapWatch;
-pub use zram::ZramStats;
 
 use crate::addr::PAGE_BYTES;
 use crate::cgroup::CgroupError;
@@ -251,16 +250,8 @@ impl SwapDevice {
     /// zram device's pool, nothing for a file.
     pub fn memory_bytes(&self) -> Result<u64, SwapError> {
         match self.record.as_ref().map(|record| &record.backing) {
-            Some(Backing::Zram { index, .. }) => Ok(zram::stats(*index)?.memory_bytes),
+            Some(Backing::Zram { index, .. }) => zram::memory_bytes(*index),
             Some(Backing::File { .. }) | None => Ok(0),
-        }
-    }
-
-    /// What a zram device holds and takes; `None` for other kinds.
-    pub fn zram_stats(&self) -> Result<Option<ZramStats>, SwapError> {
-        match self.record.as_ref().map(|record| &record.backing) {
-            Some(Backing::Zram { index, .. }) => zram::stats(*index).map(Some),
-            _ => Ok(None),
         }
     }
 

@@ -19,50 +19,15 @@ const CONTROL: &str = "/sys/class/zram-control";
 const BUSY_TRIES: u32 = 100;
 const BUSY_POLL: Duration = Duration::from_millis(20);
 
-/// What a zram device holds and takes (`mm_stat`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct ZramStats {
-    /// Before compression.
-    pub original_bytes: u64,
-    /// After compression.
-    pub compressed_bytes: u64,
-    /// Memory taken, fragmentation and metadata included.
-    pub memory_bytes: u64,
-    /// The most memory it ever took.
-    pub peak_memory_bytes: u64,
-    /// Pages filled with one value, which take no memory.
-    pub nr_same_pages: u64,
-    /// Pages that did not compress.
-    pub nr_huge_pages: u64,
-}
-
-pub(super) fn stats(index: u32) -> Result<ZramStats, SwapError> {
+/// Memory that a device takes, fragmentation and metadata included.
+pub(super) fn memory_bytes(index: u32) -> Result<u64, SwapError> {
     let path = attribute(index, "mm_stat");
     let text = fs::read_to_string(&path).map_err(SwapError::io("reading", &path))?;
-    parse_mm_stat(&text)
+    // Behind what it holds before and after compression.
+    let field = text.split_ascii_whitespace().nth(2);
+    field
+        .and_then(|field| field.parse().ok())
         .ok_or_else(|| SwapError::io("reading", &path)(io::ErrorKind::InvalidData.into()))
-}
-
-fn parse_mm_stat(text: &str) -> Option<ZramStats> {
-    let mut fields = text
-        .split_ascii_whitespace()
-        .map(|field| field.parse::<u64>());
-    let mut next = || fields.next()?.ok();
-    let original_bytes = next()?;
-    let compressed_bytes = next()?;
-    let memory_bytes = next()?;
-    let _mem_limit = next()?;
-    let peak_memory_bytes = next()?;
-    let nr_same_pages = next()?;
-    let _pages_compacted = next()?;
-    Some(ZramStats {
-        original_bytes,
-        compressed_bytes,
-        memory_bytes,
-        peak_memory_bytes,
-        nr_same_pages,
-        nr_huge_pages: next().unwrap_or(0),
-    })
 }
 
 pub(super) fn create(
@@ -240,20 +205,4 @@ fn attribute(index: u32, name: &str) -> PathBuf {
 fn read_number(index: u32, name: &str) -> Option<u64> {
     let text = fs::read_to_string(attribute(index, name)).ok()?;
     text.trim().parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn old_and_new_mm_stat_are_read() {
-        let new = parse_mm_stat("  100  50 80 0 90 3 4 5 6\n").expect("nine fields");
-        assert_eq!((new.original_bytes, new.compressed_bytes), (100, 50));
-        assert_eq!((new.memory_bytes, new.peak_memory_bytes), (80, 90));
-        assert_eq!((new.nr_same_pages, new.nr_huge_pages), (3, 5));
-        let old = parse_mm_stat("100 50 80 0 90 3 4").expect("seven fields");
-        assert_eq!(old.nr_huge_pages, 0);
-        assert_eq!(parse_mm_stat("100 50"), None);
-    }
 }

@@ -13,7 +13,7 @@ use anyhow::Context as _;
 use strata_host::keeper::{Session, fresh_id};
 use strata_host::managed::{Managed, Rules, Whom};
 use strata_host::observe::Who;
-use strata_linux::cgroup::{BudgetGroup, Manager};
+use strata_linux::cgroup::BudgetGroup;
 
 use crate::print;
 
@@ -58,7 +58,7 @@ impl Command {
 
     fn make_group(&mut self) -> anyhow::Result<(OwnedFd, Whom)> {
         let journal = self.session.journal();
-        let group = BudgetGroup::create(self.session.id(), Manager::Auto, &journal)?;
+        let group = BudgetGroup::create(self.session.id(), &journal)?;
         let group = self.group.insert(group);
         Ok((group.join_file()?, Whom::cgroup_at(&group.name())?))
     }

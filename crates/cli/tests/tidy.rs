@@ -139,45 +139,6 @@ fn doc_comments_can_be_read_alone() {
 }
 
 #[test]
-fn a_doc_comment_that_goes_on_with_another_is_found() {
-    let half = "/// Lines are handed over when there is so much, ...\nconst A: u8 = 1;\n/// ... or after so long.\nconst B: u8 = 1;\n";
-    assert_eq!(half_comments(half, false), [3]);
-    let half =
-        "/// Accesses.\na: u64,\n/// Of those, writes.\nb: u64,\n/// and one more.\nc: u64,\n";
-    assert_eq!(half_comments(half, false), [5]);
-    assert_eq!(half_comments(half, true), [3, 5]);
-    let whole = "/// A long one, which goes on in the next line\n/// and ends there. Of those there are many.\nfn f() {}\n";
-    assert_eq!(half_comments(whole, true), [0_usize; 0]);
-}
-
-#[test]
-fn unsafe_code_lives_in_one_room() {
-    let mut found = Vec::new();
-    for (path, text) in sources("rs") {
-        if path.starts_with("crates/linux/src/sys") || path.starts_with("crates/linux/src/sys.rs") {
-            continue;
-        }
-        for (number, line) in text.lines().enumerate() {
-            let code = line.split("//").next().unwrap_or_default();
-            let opens = ["{", "fn", "impl", "trait", "extern"];
-            let words: Vec<&str> = code.split_whitespace().collect();
-            if words
-                .windows(2)
-                .any(|w| w[0] == "unsafe" && opens.iter().any(|o| w[1].starts_with(o)))
-            {
-                found.push(format!(
-                    "{}:{}: {}",
-                    path.display(),
-                    number + 1,
-                    line.trim()
-                ));
-            }
-        }
-    }
-    expect_none("unsafe outside crates/linux/src/sys", found);
-}
-
-#[test]
 fn sources_are_plain_ascii() {
     let mut found = Vec::new();
     for (path, text) in sources("rs")
@@ -324,19 +285,6 @@ fn relative_links_in_documents_lead_somewhere() {
         );
     }
     expect_none("dead links", dead);
-}
-
-#[test]
-fn a_link_to_a_file_or_a_heading_that_is_not_there_is_dead() {
-    let page = "# A page\n\n## What `strata run` needs, and why\n\n```sh\n# no heading\n```\n";
-    assert_eq!(anchors(page), ["a-page", "what-strata-run-needs-and-why"]);
-    let there = "[a](README.md) [b](README.md#licence) [c](#here) [d](https://x.org/y#z)\n# Here\n";
-    assert_eq!(dead_links(&checkout(), there), Vec::<String>::new());
-    let gone = "[a](READ.md) [b](README.md#license) [c](#there)\n# Here\n";
-    assert_eq!(
-        dead_links(&checkout(), gone),
-        ["READ.md", "README.md#license", "#there"]
-    );
 }
 
 #[test]

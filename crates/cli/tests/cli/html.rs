@@ -15,7 +15,7 @@ use strata_trace::recording::{
 };
 
 use support::programs::{checkout, next_random};
-use support::strata::{Strata, binary, finish, refused};
+use support::strata::{Strata, assert_has, binary, finish, refused};
 
 /// Makes the page of a file, and reads it.
 #[track_caller]
@@ -132,10 +132,8 @@ fn a_trace_has_its_heat_map_and_reuse() {
     said.expect_success();
     let html = page_of(&trace);
     assert!(html.contains(">What was accessed when</h2>"));
-    assert!(
-        html.contains("50,000 accesses") && html.contains(">512 to 1,023</td>"),
-        "{html}"
-    );
+    assert_has(&html, "50,000 accesses");
+    assert_has(&html, ">512 to 1,023</td>");
     let generated = page_of(Path::new("gen:loop,pages=1000,accesses=50000"));
     assert_eq!(
         generated.matches("<path").count(),
@@ -149,7 +147,7 @@ fn a_history_has_what_was_given_back_by_group() {
     let path = folder.path().join("some.file");
     guard_history::keep(&path);
     let html = page_of(&path);
-    assert!(html.contains(">24 MiB</b>given back in all"), "{html}");
+    assert_has(&html, ">24 MiB</b>given back in all");
     assert!(html.contains("<figure id=\"g0\">") && html.contains("/app.slice/shop.service"));
 }
 
@@ -172,10 +170,7 @@ fn what_other_commands_print_as_json_has_bars_and_every_figure_in_a_table() {
             "programs": [{"pid": 42, "command": "redis", "resident_bytes": 1 << 30, "idle_bytes": 1 << 30}]}],
     });
     let html = json_page(&idle.to_string());
-    assert!(
-        html.contains("idle, anonymous: 1 GiB (1,073,741,824 bytes)"),
-        "{html}"
-    );
+    assert_has(&html, "idle, anonymous: 1 GiB (1,073,741,824 bytes)");
     assert!(html.contains(">groups.programs</h3>") && html.contains(">redis</td>"));
     let run = json!({
         "usage": {"budget_bytes": 250 << 20, "peak_bytes": 240 << 20}, "working_set_bytes": null,
@@ -184,10 +179,8 @@ fn what_other_commands_print_as_json_has_bars_and_every_figure_in_a_table() {
         "generations": [{"seq": 3, "age_ms": 4000, "anon_bytes": 4096, "file_bytes": 0}],
     });
     let html = json_page(&run.to_string());
-    assert!(
-        html.contains(">-19 MiB</b>saved net") && html.contains("since 4 s or less"),
-        "{html}"
-    );
+    assert_has(&html, ">-19 MiB</b>saved net");
+    assert_has(&html, "since 4 s or less");
     let plan = Strata::new(["plan", "--format", "json"])
         .arg(recording("sort.strata"))
         .finish();
@@ -308,12 +301,9 @@ fn the_page_of_a_host_tells_the_dearest_files_too_and_their_names_are_text() {
         html
     };
     let html = made(&at("history.db"));
-    assert!(html.contains(">24 MiB</b>given back in all"), "{html}");
+    assert_has(&html, ">24 MiB</b>given back in all");
     assert!(html.contains(">Files in page cache</h2>") && html.contains(">6 MiB</b>page cache"));
-    assert!(
-        html.contains("read once: 2 MiB (2,097,152 bytes)"),
-        "{html}"
-    );
+    assert_has(&html, "read once: 2 MiB (2,097,152 bytes)");
     assert!(html.contains("href=\"#files-0\"") && html.contains("<tr id=\"files-1\">"));
     assert!(html.contains("/var/log/big.log") && html.contains("&lt;script&gt;alert(1)"));
     for evil in ["<script>alert", "<img", "\" onerror", "\u{1b}", "\u{202e}"] {
@@ -323,10 +313,7 @@ fn the_page_of_a_host_tells_the_dearest_files_too_and_their_names_are_text() {
     files["watched"] = json!({"seconds": 60.0});
     fs::write(at("files.json"), files.to_string()).expect("written");
     let html = made(&at("history.db"));
-    assert!(
-        html.contains("idle: not read in the watch: 2 MiB"),
-        "{html}"
-    );
+    assert_has(&html, "idle: not read in the watch: 2 MiB");
     let status = serde_json::to_value(guard_history::status(8 << 20)).expect("JSON");
     fs::write(at("status.json"), status.to_string()).expect("written");
     made(&at("status.json"));
@@ -343,7 +330,7 @@ fn the_page_of_a_host_tells_the_dearest_files_too_and_their_names_are_text() {
             "-o",
             &at("none.html"),
         ]);
-        assert!(said.contains(why), "{said}");
+        assert_has(&said, why);
         assert!(!Path::new(&at("none.html")).exists());
     }
 }
@@ -474,7 +461,7 @@ fn what_has_no_page_is_refused_with_the_reason_and_nothing_is_left() {
         "-o",
         "/nowhere/at/all.html",
     ]);
-    assert!(said.contains("nothing can be written to"), "{said}");
+    assert_has(&said, "nothing can be written to");
     let torn = fs::read(&sort).expect("a recording");
     fs::write(at("torn.strata"), &torn[..torn.len() / 2]).expect("written");
     let cut = Strata::new(["html", &at("torn.strata"), "-o", &page]).finish();
@@ -502,11 +489,8 @@ fn a_disk_that_is_full_half_way_is_an_error_and_the_old_page_stays() {
         .spawn();
     let said = finish(child.expect("a shell"), &[], Duration::from_secs(60));
     assert_eq!(said.code(), Some(1), "{}", said.stderr);
-    assert!(
-        said.stderr.contains("writing to") && said.stderr.contains("page.html"),
-        "{}",
-        said.stderr
-    );
+    assert_has(&said.stderr, "writing to");
+    assert_has(&said.stderr, "page.html");
     assert_eq!(fs::read_to_string(&page).expect("a page"), "the old page");
     assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);
 }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use support::programs::{checkout, target_dir};
-use support::strata::{Strata, patience};
+use support::strata::{Strata, assert_has, patience};
 
 /// A browser with one page.
 struct Browser {
@@ -226,10 +226,8 @@ fn long_a_page_works_in_a_browser() {
     assert_eq!(tip(&mut browser), "");
     browser.point(".plot.heat", false);
     let told = tip(&mut browser);
-    assert!(
-        told.contains("used, of ") && told.contains(" from 0x"),
-        "{told}"
-    );
+    assert_has(&told, "used, of ");
+    assert_has(&told, " from 0x");
     browser.point(".dot", false);
     assert!(
         tip(&mut browser).contains("slowdown expected: "),

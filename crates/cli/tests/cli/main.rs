@@ -7,11 +7,9 @@
 mod support;
 
 mod args;
-mod compare;
 mod dashboard;
 mod demo;
 mod docs;
-mod files;
 mod guard_history;
 mod html;
 mod html_browser;
@@ -19,6 +17,7 @@ mod max_memory;
 mod packaging;
 mod plan;
 mod progress;
+mod refused;
 mod report_schema;
 mod sim;
 mod steered_traced;

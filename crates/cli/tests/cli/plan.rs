@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use support::programs::checkout;
-use support::strata::{Finished, Strata, finish, patience};
+use support::strata::{Finished, Strata, assert_has, finish, patience};
 
 fn recordings() -> PathBuf {
     checkout().join("tests/recordings")
@@ -115,16 +115,6 @@ fn what_a_promise_would_give_back_of_a_real_run_stays_what_it_is() {
 }
 
 #[test]
-fn a_promise_and_a_budget_are_not_planned_at_once() {
-    for option in [["--memory", "50%"], ["--slowdown", "1%"]] {
-        let args = [&["plan", "sort.strata", "--promise", "1%/min"], &option[..]].concat();
-        assert_eq!(strata(&args).code(), Some(2), "{option:?}");
-    }
-    let refused = strata(&["plan", "sort.strata", "--min-age", "1m"]);
-    assert!(refused.stderr.contains("--promise"), "{}", refused.stderr);
-}
-
-#[test]
 fn what_is_in_a_recording_is_told_mapping_by_mapping() {
     let said = strata(&["trace", "info", "sort.strata"]).expect_success();
     for text in [
@@ -156,20 +146,12 @@ fn a_recording_torn_by_a_crash_is_planned_with_if_that_is_asked_for() {
     let shown = torn.display().to_string();
     let refused = strata(&["plan", &shown]);
     assert_eq!(refused.code(), Some(1), "{}", refused.stderr);
-    assert!(
-        refused.stderr.contains("ends in the middle of"),
-        "{}",
-        refused.stderr
-    );
+    assert_has(&refused.stderr, "ends in the middle of");
     let said = strata(&["plan", &shown, "--skip-broken"]).expect_success();
     assert!(said.stderr.contains("passed over"), "{}", said.stderr);
     // Nothing but the about block is left: there is nothing to plan with.
     fs::write(&torn, &whole[..100]).expect("writable");
     let refused = strata(&["plan", &shown, "--skip-broken"]);
     assert_eq!(refused.code(), Some(2), "{}", refused.stderr);
-    assert!(
-        refused.stderr.contains("record for longer"),
-        "{}",
-        refused.stderr
-    );
+    assert_has(&refused.stderr, "record for longer");
 }

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
-use support::strata::{Finished, Strata};
+use support::strata::{Finished, Strata, assert_has};
 
 fn strata(folder: &Path, args: &[&str]) -> Finished {
     let at = |arg: &&str| match arg.strip_prefix('@') {
@@ -125,11 +125,7 @@ fn an_output_that_is_there_is_not_replaced_unasked() {
         &["trace", "convert", "gen:loop,accesses=9", "@t.csv"],
     );
     assert_eq!(refused.code(), Some(2));
-    assert!(
-        refused.stderr.contains("is already there: say --force"),
-        "{}",
-        refused.stderr
-    );
+    assert_has(&refused.stderr, "is already there: say --force");
     data(
         folder.path(),
         &[
@@ -184,11 +180,7 @@ fn a_broken_trace_is_told_with_its_place_and_leaves_no_output() {
         ],
     );
     assert_eq!((said.code(), said.stdout.lines().count()), (Some(0), 4));
-    assert!(
-        said.stderr.contains("warning: passed over: "),
-        "{}",
-        said.stderr
-    );
+    assert_has(&said.stderr, "warning: passed over: ");
 }
 
 #[test]
@@ -202,11 +194,7 @@ fn many_broken_places_are_told_in_few_lines() {
     let said = strata(folder.path(), &["trace", "info", "@b.lis", "--skip-broken"]);
     assert_eq!(said.code(), Some(0));
     assert_eq!(said.stderr.lines().count(), 4, "{}", said.stderr);
-    assert!(
-        said.stderr.contains("passed over 50 broken places in all"),
-        "{}",
-        said.stderr
-    );
+    assert_has(&said.stderr, "passed over 50 broken places in all");
 }
 
 #[test]
@@ -225,8 +213,6 @@ fn arguments_that_make_no_sense_are_refused() {
             &["trace", "info", "@t.csv", "--id-bytes", "512"],
             "--expand-sizes",
         ),
-        (&["trace", "info", "gen:wave"], "unknown pattern"),
-        (&["trace", "info"], "<TRACE>"),
     ] {
         let said = strata(folder.path(), args);
         assert_eq!(said.code(), Some(2), "{args:?}: {}", said.stderr);

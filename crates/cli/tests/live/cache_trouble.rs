@@ -18,10 +18,9 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::pipe::{SpliceFlags, fcntl_setpipe_size, pipe, splice};
 use serde_json::Value;
 use strata_linux::access::census::{Census, Kind, Question};
-use support::direct::Direct;
 use support::helper::Helper;
 use support::leaks::Guard;
-use support::live::{TestGroup, try_thrice};
+use support::live::{Live, TestGroup, try_thrice};
 use support::programs::{Touch, checkout, program};
 use support::residency::{
     MIB, assert_near, forget, in_group, read_file, resident_bytes, row, run, write_file,
@@ -29,19 +28,11 @@ use support::residency::{
 use support::room::Room;
 use support::strata::{Strata, finish, patience};
 
-macro_rules! open_census {
-    () => {
-        if let Err(error) = Census::open() {
-            skip!("{error}");
-        }
-    };
-}
-
-fn length() -> Duration {
+pub(crate) fn length() -> Duration {
     Duration::from_secs(u64::from(patience().div_ceil(3)))
 }
 
-fn drop_cold(group: &TestGroup) -> Strata {
+pub(crate) fn drop_cold(group: &TestGroup) -> Strata {
     Strata::new(["files", "--whole", "--format", "json", "--drop-cold"])
         .arg(format!("{}s", length().as_secs()))
         .arg("--cgroup")
@@ -73,7 +64,7 @@ fn left(report: &Value, reason: &str) -> u64 {
 }
 
 /// A file of noise that was read once.
-fn cold(group: &TestGroup, directory: &Path, name: &str, mib: u64) -> PathBuf {
+pub(crate) fn cold(group: &TestGroup, directory: &Path, name: &str, mib: u64) -> PathBuf {
     let path = directory.join(name);
     write_file(group, &path, mib);
     forget(&path);
@@ -98,7 +89,7 @@ impl Drop for Changeable {
 #[test]
 fn pages_that_are_pinned_locked_being_written_or_in_memory_only_stay_and_files_that_cant_be_changed_go()
  {
-    open_census!();
+    needs_census!();
     let directory = open_disk!();
     let _guard = Guard::new();
     let group = TestGroup::new("drop-held");
@@ -144,7 +135,9 @@ fn pages_that_are_pinned_locked_being_written_or_in_memory_only_stay_and_files_t
     );
     touch.ask("readrange 0 512");
     touch.ask("lock 0 512");
-    let mut direct = Direct::start(&source, &target);
+    let mut direct = Command::new(program("direct"));
+    direct.arg(&source).arg(&target);
+    let mut direct = Live::start_command(direct);
     assert_eq!(direct.line(), "ready");
     let memory = memfd_create("strata-test", MemfdFlags::CLOEXEC).expect("a memfd");
     let mut dd = in_group(&group, "dd");
@@ -217,7 +210,7 @@ fn pages_that_are_pinned_locked_being_written_or_in_memory_only_stay_and_files_t
     let shmem = shmem.filter(|part| part.group_id == id);
     assert_near("memfd", shmem.map(|part| part.sums.bytes).sum(), 2 * MIB);
     // Contents, from memory and from the disk.
-    direct.child.stdin.take();
+    direct.close_stdin();
     let said = direct.line();
     assert!(said.starts_with("ok "), "{said}");
     let mut piped = Vec::new();
@@ -260,7 +253,7 @@ fn pages_that_are_pinned_locked_being_written_or_in_memory_only_stay_and_files_t
 /// Files in one room: on a file system of another kind, in both layers of an overlay, and below a mount.
 #[test]
 fn other_file_systems_are_left_layers_of_an_overlay_go_and_a_missing_right_is_told() {
-    open_census!();
+    needs_census!();
     let directory = open_disk!();
     let _guard = Guard::new();
     let Some(mut room) = Room::open() else {
@@ -348,7 +341,7 @@ fn other_file_systems_are_left_layers_of_an_overlay_go_and_a_missing_right_is_to
 
 #[test]
 fn a_file_of_another_mount_namespace_goes_if_it_is_open_or_seen_here_and_is_left_else() {
-    open_census!();
+    needs_census!();
     let directory = open_disk!();
     let _guard = Guard::new();
     let Some(mut room) = Room::open() else {
@@ -401,7 +394,7 @@ fn a_file_of_another_mount_namespace_goes_if_it_is_open_or_seen_here_and_is_left
 
 #[test]
 fn files_on_xfs_are_dropped_as_those_on_ext4_are() {
-    open_census!();
+    needs_census!();
     let directory = open_disk!();
     let _guard = Guard::new();
     let Some(mut room) = Room::open() else {
@@ -446,7 +439,7 @@ fn files_on_xfs_are_dropped_as_those_on_ext4_are() {
 /// Counts and drops so many files of one page each, on a file system of their own: where every file that is removed is
 /// discarded from a disk one by one, that takes minutes.
 fn drop_many(nr_files: u64) {
-    open_census!();
+    needs_census!();
     let directory = open_disk!();
     let _guard = Guard::new();
     let Some(mut room) = Room::open() else {

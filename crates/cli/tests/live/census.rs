@@ -20,8 +20,7 @@ use support::leaks::Guard;
 use support::live::{TestGroup, has_generations};
 use support::programs::{Touch, program};
 use support::residency::{
-    MIB, assert_near, file_sums, forget, in_group, is_near, parts_of, resident_bytes, run, stat,
-    sum, write_file,
+    MIB, assert_near, file_sums, in_group, is_near, resident_bytes, run, stat, sum, write_file,
 };
 
 const PAGE: u64 = 4096;
@@ -43,21 +42,6 @@ fn whole(census: &mut Census) -> Taken {
         budget: None,
     };
     census.take(&question).expect("a census")
-}
-
-/// Reads 64 KiB pieces of a file.
-fn read_pieces(group: &TestGroup, path: &Path, pieces: impl Iterator<Item = u64>) {
-    for piece in pieces {
-        let mut dd = in_group(group, "dd");
-        dd.args([
-            &format!("if={}", path.display()),
-            "of=/dev/null",
-            "bs=64k",
-            "count=1",
-        ]);
-        dd.arg(format!("skip={piece}"));
-        run(dd);
-    }
 }
 
 fn id_of(group: &TestGroup) -> u64 {
@@ -83,35 +67,6 @@ fn machine(name: &str) -> u64 {
         .parse::<u64>()
         .expect("a number")
         * 1024
-}
-
-#[test]
-fn files_have_in_memory_what_mincore_says_holes_and_all() {
-    let mut census = open_census!();
-    let directory = open_disk!();
-    let _guard = Guard::new();
-    let group = TestGroup::new("census-files");
-    let whole_file = directory.path().join("whole");
-    write_file(&group, &whole_file, 24);
-    let holes = directory.path().join("holes");
-    write_file(&group, &holes, 24);
-    forget(&holes);
-    read_pieces(&group, &holes, (0..384).step_by(24));
-    let taken = whole(&mut census);
-    for path in [&whole_file, &holes] {
-        let name = path.display().to_string();
-        assert_near(&name, file_sums(&taken, path).bytes, resident_bytes(path));
-        let parts = parts_of(&taken, path);
-        assert!(
-            parts.iter().all(|part| !part.file.is_deleted),
-            "{name}: {parts:?}"
-        );
-    }
-    let held = resident_bytes(&holes);
-    assert!(
-        (MIB..23 * MIB).contains(&held),
-        "{held} bytes: neither whole nor gone"
-    );
 }
 
 #[test]
@@ -146,40 +101,6 @@ fn dirty_pages_are_dirty_until_they_are_written() {
         found.dirty_bytes + found.writeback_bytes,
         0,
     );
-}
-
-#[test]
-fn each_group_has_the_part_of_a_file_that_it_read() {
-    let mut census = open_census!();
-    let directory = open_disk!();
-    let _guard = Guard::new();
-    let (first, second) = (
-        TestGroup::new("census-first"),
-        TestGroup::new("census-second"),
-    );
-    let path = directory.path().join("shared");
-    write_file(&first, &path, 32);
-    forget(&path);
-    let read = |group: &TestGroup, skip: u64, count: u64| {
-        let mut dd = in_group(group, "dd");
-        dd.args([&format!("if={}", path.display()), "of=/dev/null", "bs=1M"]);
-        dd.args([format!("skip={skip}"), format!("count={count}")]);
-        run(dd);
-    };
-    read(&first, 0, 8);
-    // What the kernel reads ahead for the first is the first's, however much that is.
-    read(&second, 10, 22);
-    let taken = whole(&mut census);
-    let parts = parts_of(&taken, &path);
-    let of = |group: &TestGroup| {
-        let own = parts.iter().filter(|part| part.group_id == id_of(group));
-        sum(own.map(|part| &part.sums)).bytes
-    };
-    for group in [&first, &second] {
-        assert_near("the group's cache", of(group), stat(group, "file", "cache"));
-    }
-    assert!(of(&first) >= 8 * MIB && of(&second) >= 4 * MIB, "{parts:?}");
-    assert_near("both", of(&first) + of(&second), resident_bytes(&path));
 }
 
 #[test]
@@ -258,27 +179,6 @@ fn what_is_locked_in_memory_is_told() {
         "{seen:?}"
     );
     assert!(seen[0].0 > 14 * MIB, "{seen:?}");
-}
-
-/// Memory of a file that is nowhere but in memory.
-#[test]
-fn tmpfs_is_told_from_files_on_a_disk() {
-    let mut census = open_census!();
-    let Ok(directory) = tempfile::tempdir_in("/dev/shm") else {
-        skip!("no /dev/shm");
-    };
-    if rustix::fs::statfs(directory.path()).expect("statfs").f_type as u64 != 0x0102_1994 {
-        skip!("/dev/shm is no tmpfs");
-    }
-    let _guard = Guard::new();
-    let group = TestGroup::new("census-tmpfs");
-    let path = directory.path().join("in-memory");
-    write_file(&group, &path, 16);
-    let taken = whole(&mut census);
-    assert_near("the file", file_sums(&taken, &path).bytes, 16 * MIB);
-    let shmem = group_sums(&taken, &group, &[Kind::Shmem]);
-    assert_near("the group", shmem.bytes, stat(&group, "shmem", "shmem"));
-    assert_near("not to be written", shmem.dirty_bytes, 0);
 }
 
 /// Huge pages that are set aside belong to the whole machine: only where the machine is ours.

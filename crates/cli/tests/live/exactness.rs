@@ -96,8 +96,7 @@ fn an_evict_command_takes_the_oldest_generations_and_spares_what_is_used() {
 
 #[test]
 fn pageout_takes_exactly_its_pages_on_every_kernel() {
-    needs!("zram");
-    let _guard = Guard::new();
+    live!("zram");
     let mut region = Region::new();
     region.touch.ask(&format!("advise pageout 0 {HALF}"));
     let (asked, other) = (region.resident(0), region.resident(1));

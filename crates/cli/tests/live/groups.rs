@@ -12,39 +12,21 @@ use std::time::Duration;
 use rustix::process::Signal;
 use support::json::json_in;
 use support::leaks::Guard;
-use support::live::{Live, TestGroup, memory_group_of, memory_mount, swap_devices, wait_until};
+use support::live::{
+    Live, MIB, TestGroup, idle_in, memory_group_of, memory_mount, swap_devices, wait_until,
+};
 use support::programs::program;
-use support::strata::{Strata, binary};
+use support::residency::in_group;
+use support::strata::{Strata, assert_has, binary};
 
-const MIB: u64 = 1 << 20;
 /// Longer than a run takes to look whether anybody is left in a group.
 const SEVERAL_LOOKS: Duration = Duration::from_secs(3);
-
-/// A program that has touched `size` and sleeps until it is killed, in a group from its first instruction.
-fn idle_in(group: &TestGroup, size: &str) -> (Live, i32) {
-    let mut command = in_group(&group.path);
-    command.arg(program("idle"));
-    started(command, size)
-}
 
 fn started(mut command: Command, size: &str) -> (Live, i32) {
     command.args(["--size", size, "--seconds", "0"]);
     let live = Live::start_command(command);
     let pid = live.json()["pid"].as_i64().expect("pid") as i32;
     (live, pid)
-}
-
-/// A command that enters a group before it becomes what its further arguments say.
-fn in_group(group: &Path) -> Command {
-    let mut command = Command::new("sh");
-    command.args(["-c", "echo $$ >\"$0\" && exec \"$@\""]);
-    command.arg(group.join("cgroup.procs"));
-    command
-}
-
-fn file_name(path: &Path) -> String {
-    let name = path.file_name().expect("a name");
-    name.to_string_lossy().into_owned()
 }
 
 fn is_v1() -> bool {
@@ -90,11 +72,7 @@ fn a_group_with_a_threaded_child_is_held_until_its_programs_end() {
 
     let refused = run_cgroup(&threads, "40M").finish();
     assert_eq!(refused.code(), Some(2));
-    assert!(
-        refused.stderr.contains("threaded domain"),
-        "{}",
-        refused.stderr
-    );
+    assert_has(&refused.stderr, "threaded domain");
 }
 
 #[test]
@@ -125,8 +103,7 @@ fn a_controller_switched_on_for_a_run_is_switched_off_with_the_last_one() {
 /// An operator, or a service manager, removes a group as soon as its last program has ended.
 #[test]
 fn a_group_that_is_removed_during_a_run_ends_it_like_a_program_that_ends() {
-    needs!("cap_bpf", "memory_cgroup", "zram");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup", "zram");
     let group = TestGroup::new("removed");
     let (program, _) = idle_in(&group, "60M");
     let report = tempfile::NamedTempFile::new().expect("temporary file");
@@ -199,8 +176,8 @@ fn a_program_is_never_started_out_of_reach_of_a_limit_that_strata_is_under() {
     let inner = outer.below("inner");
     let (occupant, pid) = idle_in(&outer, "1M");
     let run_in = |group: &TestGroup| {
-        let mut command = in_group(&group.path);
-        command.args([binary(), "run", "--memory", "100M", "--swap", "existing"]);
+        let mut command = in_group(group, binary());
+        command.args(["run", "--memory", "100M", "--swap", "existing"]);
         command.arg("--").arg(program("idle"));
         command
     };
@@ -209,10 +186,8 @@ fn a_program_is_never_started_out_of_reach_of_a_limit_that_strata_is_under() {
         assert_eq!(refused.end().code(), Some(125), "{}", refused.stderr());
         let said = refused.stderr();
         let limit = format!("memory.max (62914560) of {}", outer.path.display());
-        assert!(
-            said.contains(&limit) && said.contains("--no-cgroup"),
-            "{said}"
-        );
+        assert_has(&said, &limit);
+        assert_has(&said, "--no-cgroup");
         assert!(!said.contains("{\"program\""), "nothing was started");
     }
 
@@ -234,8 +209,7 @@ fn a_program_is_never_started_out_of_reach_of_a_limit_that_strata_is_under() {
 
 #[test]
 fn a_limit_that_somebody_else_sets_during_a_run_is_left_as_it_is_and_told() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup");
     let (limit, other) = match is_v1() {
         true => ("memory.limit_in_bytes", "memory.oom_control"),
         false => ("memory.max", "memory.high"),
@@ -276,8 +250,7 @@ fn a_limit_that_somebody_else_sets_during_a_run_is_left_as_it_is_and_told() {
 
 #[test]
 fn a_limit_that_somebody_else_sets_is_kept_below_while_the_run_goes_on() {
-    needs!("cap_bpf", "memory_cgroup", "zram");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup", "zram");
     let limit = match is_v1() {
         true => "memory.limit_in_bytes",
         false => "memory.max",
@@ -298,15 +271,13 @@ fn a_limit_that_somebody_else_sets_is_kept_below_while_the_run_goes_on() {
     assert_eq!(asked.code(), Some(0), "{}", asked.stderr);
     run.wait_for_stderr("was set to 52428800 by somebody else");
     assert_eq!(limit_bytes(), 50 * MIB);
-    run.signal(Signal::INT);
-    assert_eq!(run.end().code(), Some(0), "{}", run.stderr());
+    run.interrupt();
     assert_eq!(limit_bytes(), 50 * MIB);
 }
 
 #[test]
 fn memory_that_stayed_charged_to_the_group_a_process_came_from_is_told() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup");
     const TOLD: &str = "are charged to another cgroup";
     let directory = tempfile::tempdir().expect("a directory");
     let report = directory.path().join("report.json");
@@ -320,8 +291,7 @@ fn memory_that_stayed_charged_to_the_group_a_process_came_from_is_told() {
     group.take(pid);
     let mut run = reported(&group);
     run.wait_for_stderr(TOLD);
-    run.signal(Signal::INT);
-    assert_eq!(run.end().code(), Some(0), "{}", run.stderr());
+    run.interrupt();
     let warnings_of_moved = warnings(&report);
     assert!(warnings_of_moved.contains(TOLD) && warnings_of_moved.contains(&pid.to_string()));
 
@@ -329,22 +299,20 @@ fn memory_that_stayed_charged_to_the_group_a_process_came_from_is_told() {
     let (_program, _) = idle_in(&home, "40M");
     let mut run = reported(&home);
     sleep(SEVERAL_LOOKS);
-    run.signal(Signal::INT);
-    assert_eq!(run.end().code(), Some(0), "{}", run.stderr());
+    run.interrupt();
     assert!(!warnings(&report).contains(TOLD), "{}", warnings(&report));
 }
 
 #[test]
 fn a_process_that_is_moved_to_another_group_during_a_run_is_told_and_one_that_ends_is_not() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup");
     let directory = tempfile::tempdir().expect("a directory");
     let report = directory.path().join("report.json");
     let (group, other) = (TestGroup::new("left"), TestGroup::new("entered"));
     let (ending, pid_of_ending) = idle_in(&group, "10M");
     let (_first, first) = idle_in(&group, "10M");
     let (_second, second) = idle_in(&group, "10M");
-    let to = format!("to /{}", file_name(&other.path));
+    let to = format!("to {}", other.name());
     let told = |pid: i32| format!("process {pid} (idle) was moved from /");
 
     let run = run_cgroup(&group, "60M").args(["--swap", "existing", "--report"]);
@@ -362,10 +330,8 @@ fn a_process_that_is_moved_to_another_group_during_a_run_is_told_and_one_that_en
     let (said, warnings) = (run.stderr(), warnings(&report));
     for pid in [first, second] {
         assert_eq!(said.matches(&warned(&told(pid))).count(), 1, "{said}");
-        assert!(
-            warnings.contains(&told(pid)) && warnings.contains(&to),
-            "{warnings}"
-        );
+        assert_has(&warnings, &told(pid));
+        assert_has(&warnings, &to);
     }
     let of_ended = format!("process {pid_of_ending} ");
     assert!(!warnings.contains(&of_ended), "{warnings}");
@@ -373,8 +339,7 @@ fn a_process_that_is_moved_to_another_group_during_a_run_is_told_and_one_that_en
 
 #[test]
 fn a_program_that_is_moved_out_of_its_own_group_is_told_of_by_the_run_that_goes_on() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup");
     let directory = tempfile::tempdir().expect("a directory");
     let report = directory.path().join("report.json");
     let other = TestGroup::new("elsewhere");
@@ -409,15 +374,11 @@ fn a_program_that_is_moved_out_of_its_own_group_is_told_of_by_the_run_that_goes_
 
 #[test]
 fn a_limit_below_the_budget_is_told_at_the_start_wherever_it_stands() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup");
     const LESS: &str = "is 62914560 (60 MiB), less than the budget of";
     let directory = tempfile::tempdir().expect("a directory");
     let report = directory.path().join("report.json");
-    let outer = TestGroup::new("limited");
-    if !is_v1() {
-        fs::write(outer.path.join("cgroup.subtree_control"), "+memory").expect("handed out");
-    }
+    let outer = TestGroup::new("limited").with_below();
     let inner = outer.below("inner");
     let (_program, pid) = idle_in(&inner, "10M");
     let (names, none) = match is_v1() {
@@ -432,8 +393,7 @@ fn a_limit_below_the_budget_is_told_at_the_start_wherever_it_stands() {
         let target: Vec<&str> = target.iter().map(String::as_str).collect();
         let mut run = Live::start(&run.args(target));
         run.wait_until_it_answers();
-        run.signal(Signal::INT);
-        assert_eq!(run.end().code(), Some(0), "{}", run.stderr());
+        run.interrupt();
         (run.stderr(), warnings(&report))
     };
     for group in [&outer, &inner] {

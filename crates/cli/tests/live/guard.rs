@@ -3,7 +3,7 @@
 use crate::support;
 
 use std::os::unix::net::UnixDatagram;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,7 +16,8 @@ use support::leaks::{Guard, run_dir};
 use support::live::{Live, TestGroup, kept_swap, memory_mount, wait_until};
 use support::programs::Touch;
 use support::prometheus::{check, promtool, scrape, value};
-use support::strata::{Finished, Strata, patience};
+use support::strata::{Finished, Strata, assert_has, patience};
+use tempfile::TempDir;
 
 pub(crate) const MIB: u64 = 1 << 20;
 /// How long something may take that a guard has to learn first.
@@ -39,8 +40,7 @@ impl Idler {
     }
 
     pub(crate) fn name(&self) -> String {
-        let name = self.group.path.file_name().expect("a name");
-        format!("/{}", name.to_str().expect("text"))
+        self.group.name()
     }
 
     /// Ends the program and removes its group.
@@ -60,6 +60,25 @@ pub(crate) fn guard(options: &[&str]) -> Strata {
     Strata::new(["guard", "--format", "json", "--cgroup", &pattern])
         .args(["--min-age", "5s", "--cpu", "50%", "--history", "none"])
         .args(options)
+}
+
+/// A guard that goes by these rules, and the folder of their file, `guard.toml`.
+pub(crate) fn guard_by(rules: &str) -> (Live, TempDir) {
+    let folder = tempfile::tempdir().expect("a folder");
+    write_rules(folder.path(), rules);
+    (guard_in(folder.path()), folder)
+}
+
+pub(crate) fn write_rules(folder: &Path, rules: &str) {
+    let head = "swap = \"zram:1G\"\ncpu = \"50%\"\nhistory = \"none\"\n";
+    let written = std::fs::write(folder.join("guard.toml"), head.to_owned() + rules);
+    written.expect("rules");
+}
+
+/// A guard that goes by the rules in this folder.
+pub(crate) fn guard_in(folder: &Path) -> Live {
+    let strata = Strata::new(["guard", "--release", "--format", "json", "--config"]);
+    Live::start(&strata.arg(folder.join("guard.toml")))
 }
 
 /// The swap that is made is taken down at the end.
@@ -113,8 +132,7 @@ pub(crate) fn wait_for(live: &Live, what: &str, mut is_so: impl FnMut(&Value) ->
 }
 
 pub(crate) fn end(mut live: Live) {
-    live.signal(Signal::INT);
-    assert_eq!(live.end().code(), Some(0), "{}", live.stderr());
+    live.interrupt();
     assert_eq!(
         live.stderr().matches("warning").count(),
         0,
@@ -125,8 +143,7 @@ pub(crate) fn end(mut live: Live) {
 
 #[test]
 fn five_groups_give_what_they_do_not_use_and_those_that_end_leave_the_others_alone() {
-    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
     let mut idlers: Vec<Idler> = ["a", "b", "c", "d", "e"].map(Idler::start).into();
     let before: Vec<_> = idlers.iter().map(|idler| idler.group.values()).collect();
     let live = Live::start(&guard(&ACTING));
@@ -166,29 +183,35 @@ fn five_groups_give_what_they_do_not_use_and_those_that_end_leave_the_others_alo
 }
 
 #[test]
-fn without_a_promise_nothing_is_taken_and_what_could_be_is_told() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
+fn without_a_promise_and_in_a_dry_run_nothing_is_taken_and_what_could_be_is_told() {
+    live!("cap_bpf", "memory_cgroup");
     let idler = Idler::start("watched");
-    let live = Live::start(&guard(&[]));
     let name = idler.name();
-    let last = wait_for(&live, "what could be given", |status| {
-        bytes(of(status, &name), "could_give_bytes") > 48 * MIB
-    });
-    let group = of(&last, &name);
-    assert_eq!(bytes(group, "away_bytes"), 0);
-    assert_eq!(last["is_acting"], false);
-    // Eight MiB are in use.
-    let used = ["60", "600", "3600"].map(|within| bytes(&group["used_within_bytes"], within));
-    assert!(used[0] >= 7 * MIB && used.is_sorted(), "{used:?}");
-    end(live);
+    for options in [&[][..], &["--promise", "100%/min", "--dry-run"]] {
+        let live = Live::start(&guard(options));
+        let last = wait_for(&live, "what could be given", |status| {
+            bytes(of(status, &name), "could_give_bytes") > 48 * MIB
+        });
+        let group = of(&last, &name);
+        assert_eq!(
+            (bytes(group, "away_bytes"), bytes(group, "taken_bytes")),
+            (0, 0)
+        );
+        assert!(
+            last["is_acting"] == false || !options.is_empty(),
+            "{last:#}"
+        );
+        // Eight MiB are in use.
+        let used = ["60", "600", "3600"].map(|within| bytes(&group["used_within_bytes"], within));
+        assert!(used[0] >= 7 * MIB && used.is_sorted(), "{used:?}");
+        end(live);
+    }
     idler.end();
 }
 
 #[test]
 fn a_group_whose_idle_memory_comes_back_is_left_alone_and_its_age_rises() {
-    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
     let mut idler = Idler::start("burst");
     let live = Live::start(&guard(&[
         "--promise",
@@ -217,8 +240,7 @@ fn a_group_whose_idle_memory_comes_back_is_left_alone_and_its_age_rises() {
 
 #[test]
 fn a_killed_guard_leaves_its_swap_which_the_next_takes_over_and_a_second_one_is_refused() {
-    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
     let idler = Idler::start("killed");
     let live = Live::start(&guard(&ACTING));
     let name = idler.name();
@@ -234,11 +256,8 @@ fn a_killed_guard_leaves_its_swap_which_the_next_takes_over_and_a_second_one_is_
     let second = guard(&ACTING).finish();
     assert_eq!(second.code(), Some(1), "{}", second.stderr);
     let named = format!("a guard runs already: pid {} (", live.pid());
-    assert!(
-        second.stderr.contains(&named) && second.stderr.contains("strata guard --format json"),
-        "{}",
-        second.stderr
-    );
+    assert_has(&second.stderr, &named);
+    assert_has(&second.stderr, "strata guard --format json");
     let busy = release();
     assert_eq!(busy.code(), Some(1), "{}", busy.stdout);
     live.signal(Signal::KILL);
@@ -273,11 +292,7 @@ fn a_killed_guard_leaves_its_swap_which_the_next_takes_over_and_a_second_one_is_
     assert_eq!(next.end().code(), Some(0), "{}", next.stderr());
     assert_eq!(own_swap().map(|swap| swap.path), Some(swap.path));
     let released = release().expect_success();
-    assert!(
-        released.stderr.contains("taken down"),
-        "{}",
-        released.stderr
-    );
+    assert_has(&released.stderr, "taken down");
     assert!(!state().exists() && own_swap().is_none());
     let again = release().expect_success();
     assert!(again.stderr.contains("no guard"), "{}", again.stderr);
@@ -286,8 +301,7 @@ fn a_killed_guard_leaves_its_swap_which_the_next_takes_over_and_a_second_one_is_
 
 #[test]
 fn a_service_manager_and_prometheus_are_told_how_it_stands() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup");
     let idler = Idler::start("served");
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("notify");
@@ -320,13 +334,10 @@ fn a_service_manager_and_prometheus_are_told_how_it_stands() {
     let stderr = live.stderr();
     let address = stderr.split("http://").nth(1).expect("told");
     let text = scrape(address.split('/').next().expect("an address"));
-    assert!(
-        text.contains("strata_guard_group_used_within_bytes{"),
-        "{text}"
-    );
+    assert_has(&text, "strata_guard_group_used_within_bytes{");
     let could_give = value(&text, "strata_guard_group_could_give_bytes");
     assert!(could_give > Some(48.0 * MIB as f64), "{text}");
-    assert!(text.contains("strata_guard_acting 0\n"), "{text}");
+    assert_has(&text, "strata_guard_acting 0\n");
     end(live);
     wait_until("the end to be told", || {
         told.extend(said());
@@ -341,8 +352,7 @@ fn a_service_manager_and_prometheus_are_told_how_it_stands() {
 
 #[test]
 fn a_service_manager_that_does_not_listen_holds_no_guard_up() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup");
     let idler = Idler::start("unheard");
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("notify");
@@ -355,50 +365,21 @@ fn a_service_manager_that_does_not_listen_holds_no_guard_up() {
 }
 
 #[test]
-fn a_dry_run_decides_and_takes_nothing() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
-    let idler = Idler::start("dry");
-    let live = Live::start(&guard(&["--promise", "100%/min", "--dry-run"]));
-    let name = idler.name();
-    let last = wait_for(&live, "what could be given", |status| {
-        bytes(of(status, &name), "could_give_bytes") > 48 * MIB
-    });
-    assert_eq!(bytes(of(&last, &name), "taken_bytes"), 0);
-    end(live);
-    idler.end();
-}
-
-#[test]
 fn rules_hold_a_group_to_its_memory_and_a_hang_up_has_them_read_again() {
-    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
     let (held, free) = (Idler::start("held"), Idler::start("free"));
-    let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().join("guard.toml");
+    let folder = tempfile::tempdir().expect("a folder");
     let write = |low: &str, more: &str| {
-        let held = held.name();
         let text = format!(
-            "swap = \"zram:1G\"\ncpu = \"50%\"\nhistory = \"none\"\n\
-             [[rule]]\ncgroup = \"{held}\"\nmemory = \"24M\"\nmin_age = \"5s\"\nlow = \"{low}\"\n{more}"
+            "[[rule]]\ncgroup = \"{}\"\nmemory = \"24M\"\nmin_age = \"5s\"\nlow = \"{low}\"\n{more}",
+            held.name()
         );
-        std::fs::write(&path, text).expect("a file");
+        write_rules(folder.path(), &text);
     };
     write("1M", "");
-    let path_text = path.to_str().expect("text");
-    let check = Strata::new(["guard", "--check", "--config", path_text]).finish();
-    assert_eq!(check.code(), Some(0), "{}", check.stderr);
-    let args = [
-        "guard",
-        "--release",
-        "--history",
-        "none",
-        "--format",
-        "json",
-        "--config",
-        path_text,
-    ];
-    let live = Live::start(&Strata::new(args));
+    let check = Strata::new(["guard", "--check", "--config"]).arg(folder.path().join("guard.toml"));
+    check.finish().expect_success();
+    let mut live = guard_in(folder.path());
     wait_until("what is held beyond to go", || {
         held.group.usage_bytes() <= 25 * MIB
     });
@@ -421,9 +402,7 @@ fn rules_hold_a_group_to_its_memory_and_a_hang_up_has_them_read_again() {
     wait_for(&live, "the other to give what is idle", |status| {
         bytes(of(status, &free.name()), "away_bytes") > 40 * MIB
     });
-    let mut live = live;
-    live.signal(Signal::INT);
-    assert_eq!(live.end().code(), Some(0), "{}", live.stderr());
+    live.interrupt();
     held.end();
     free.end();
 }
@@ -452,31 +431,18 @@ fn what_several_processes_map_goes_by_amount_where_the_kernel_can_be_asked() {
 
 #[test]
 fn a_host_that_is_short_of_memory_takes_what_is_idle_of_all_with_a_rule_promise_or_not() {
-    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
     let (watched, left) = (Idler::start("watched"), Idler::start("left"));
-    let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().join("guard.toml");
     // What the kernel protects of a group stays as what a rule keeps; v1 knows no protection.
     let low = match std::fs::write(watched.group.path.join("memory.low"), "20M") {
         Ok(()) => "",
         Err(_) => "low = \"20M\"\n",
     };
-    let text = format!(
-        "swap = \"zram:1G\"\ncpu = \"50%\"\nhistory = \"none\"\n[host]\nfree = \"100%\"\n\
+    let (live, _rules) = guard_by(&format!(
+        "[host]\nfree = \"100%\"\n\
          [[rule]]\ncgroup = \"{}\"\npromise = \"none\"\nmin_age = \"5s\"\n{low}",
         watched.name()
-    );
-    std::fs::write(&path, text).expect("a file");
-    let path = path.to_str().expect("text");
-    let live = Live::start(&Strata::new([
-        "guard",
-        "--release",
-        "--format",
-        "json",
-        "--config",
-        path,
-    ]));
+    ));
     let last = wait_for(&live, "what is idle to go", |status| {
         bytes(of(status, &watched.name()), "away_bytes") > 32 * MIB
     });

@@ -40,8 +40,7 @@ fn no_more_is_written_to_swap_a_second_than_may_be_and_that_is_told() {
 
 #[test]
 fn a_promise_by_time_is_kept_by_what_a_read_from_swap_takes() {
-    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
     let idler = Idler::start("time");
     let name = idler.name();
     let promise = ["--promise", "slowdown 5%", "--swap", "zram:1G", "--release"];

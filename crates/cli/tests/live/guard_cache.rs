@@ -6,7 +6,6 @@ use crate::support;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
-use strata_linux::access::census::Census;
 use support::leaks::Guard;
 use support::live::{Live, TestGroup};
 use support::residency::{
@@ -52,8 +51,7 @@ impl Reader {
     }
 
     fn name(&self) -> String {
-        let name = self.group.path.file_name().expect("a name");
-        format!("/{}", name.to_str().expect("text"))
+        self.group.name()
     }
 
     fn guard(&self, options: &[&str]) -> Live {
@@ -70,18 +68,10 @@ impl Drop for Reader {
     }
 }
 
-macro_rules! open_census {
-    () => {
-        if let Err(error) = Census::open() {
-            skip!("{error}");
-        }
-    };
-}
-
 #[test]
 fn a_file_that_was_read_once_is_dropped_and_one_that_is_read_again_stays() {
     needs!("cap_bpf", "memory_cgroup");
-    open_census!();
+    needs_census!();
     let directory = open_disk!();
     let _guard = Guard::new();
     let reader = Reader::start("cache", directory.path());
@@ -113,7 +103,7 @@ fn a_file_that_was_read_once_is_dropped_and_one_that_is_read_again_stays() {
 #[test]
 fn idle_page_cache_is_told_and_stays_where_nothing_is_promised_or_done() {
     needs!("cap_bpf", "memory_cgroup");
-    open_census!();
+    needs_census!();
     let directory = open_disk!();
     let _guard = Guard::new();
     let reader = Reader::start("cache-told", directory.path());

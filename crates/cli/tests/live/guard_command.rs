@@ -6,7 +6,7 @@ use std::io::Write;
 
 use rustix::process::Signal;
 
-use support::leaks::{Guard, run_dir};
+use support::leaks::run_dir;
 use support::live::{Live, memory_group_of};
 use support::programs::program;
 use support::strata::Strata;
@@ -32,8 +32,7 @@ fn guard(options: &[&str], command: &[&str]) -> Strata {
 
 #[test]
 fn a_command_alone_gives_back_what_it_does_not_use_and_its_status_is_the_guards() {
-    needs!("cap_bpf", "memory_cgroup", "zram");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup", "zram");
     // A neighbour that has more idle memory is left alone.
     let neighbour = Idler::start("neighbour");
     let used_bytes = neighbour.group.usage_bytes();
@@ -63,8 +62,7 @@ fn a_command_alone_gives_back_what_it_does_not_use_and_its_status_is_the_guards(
 
 #[test]
 fn signals_reach_the_command_and_what_can_not_be_started_leaves_nothing() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup");
     let promise = ["--promise", "1%/min"];
     let script = "trap 'exit 9' HUP; echo started; while :; do sleep 0.1; done";
     let mut live = Live::start(&guard(&promise, &["sh", "-c", script]));
@@ -81,8 +79,7 @@ fn signals_reach_the_command_and_what_can_not_be_started_leaves_nothing() {
 
 #[test]
 fn a_command_outlives_its_guard_in_its_group_which_the_next_guard_after_its_end_removes() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup");
     let promise = ["--promise", "1%/min"];
     let mut live = Live::start(&guard(&promise, &["sh", "-c", "echo $$; exec sleep 600"]));
     let pid: i32 = live.line().parse().expect("a pid");

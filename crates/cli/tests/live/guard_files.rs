@@ -3,8 +3,8 @@
 use crate::guard::{end, of, wait_for};
 use crate::support;
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Command, Stdio};
+use std::io::Write;
+use std::process::Command;
 
 use support::leaks::Guard;
 use support::live::{Live, TestGroup};
@@ -21,7 +21,7 @@ for line in sys.stdin:
 ";
 
 /// Resident bytes of the mappings of a file in a process.
-fn mapped_bytes(pid: u32, file: &str) -> u64 {
+fn mapped_bytes(pid: i32, file: &str) -> u64 {
     let smaps = std::fs::read_to_string(format!("/proc/{pid}/smaps")).expect("smaps");
     let mut is_meant = false;
     let mut bytes = 0;
@@ -53,26 +53,18 @@ fn what_mapped_files_hold_beyond_their_budget_goes_and_other_files_stay() {
         // Dirty pages can't go. A few that were just read can't either, which is why there is a MiB to spare below.
         forget(file);
     }
-    let mut program = in_group(&group, "python3")
-        .args(["-c", SCRIPT])
-        .args(&files)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("python starts");
-    let mut input = program.stdin.take().expect("its input");
-    let mut output = BufReader::new(program.stdout.take().expect("its output"));
+    let mut command = in_group(&group, "python3");
+    command.args(["-c", SCRIPT]).args(&files);
+    let mut program = Live::start_command(command);
+    let pid = program.pid();
     let mut ask = || {
-        writeln!(input).expect("it reads");
-        let mut answer = String::new();
-        output.read_line(&mut answer).expect("it answers");
-        answer
+        writeln!(program.stdin()).expect("it reads");
+        program.line()
     };
     let sums = ask();
-    assert_eq!(mapped_bytes(program.id(), "model.gguf"), 24 * MIB, "{sums}");
+    assert_eq!(mapped_bytes(pid, "model.gguf"), 24 * MIB, "{sums}");
 
-    let name = group.path.file_name().expect("a name");
-    let name = format!("/{}", name.to_str().expect("text"));
+    let name = group.name();
     let rules = directory.path().join("guard.toml");
     let text = format!(
         "[[rule]]\ncgroup = '{name}'\npromise = 'none'\nmin_age = '10s'\n\
@@ -86,19 +78,17 @@ fn what_mapped_files_hold_beyond_their_budget_goes_and_other_files_stay() {
     let live = Live::start(&strata);
     wait_for(&live, "the model to be within its budget", |status| {
         of(status, &name);
-        mapped_bytes(program.id(), "model.gguf") <= 9 * MIB
+        mapped_bytes(pid, "model.gguf") <= 9 * MIB
     });
     assert!(
-        mapped_bytes(program.id(), "model.gguf") >= 7 * MIB,
+        mapped_bytes(pid, "model.gguf") >= 7 * MIB,
         "the first budget is its own"
     );
-    assert_eq!(mapped_bytes(program.id(), "index"), 24 * MIB);
+    assert_eq!(mapped_bytes(pid, "index"), 24 * MIB);
     // What is used again comes back, and what is older goes once more.
     assert_eq!(ask(), sums, "the files are as they were");
     wait_for(&live, "the budget to hold once more", |_| {
-        mapped_bytes(program.id(), "model.gguf") <= 9 * MIB
+        mapped_bytes(pid, "model.gguf") <= 9 * MIB
     });
     end(live);
-    drop(input);
-    assert!(program.wait().expect("it ends").success());
 }

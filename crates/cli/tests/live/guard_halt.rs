@@ -1,6 +1,6 @@
 //! Groups that `strata guard` stops or ends where a host stays short of memory.
 
-use crate::guard::{Idler, MIB, bytes, end, guard, of, release, wait_for};
+use crate::guard::{Idler, MIB, bytes, end, guard, guard_in, of, release, wait_for, write_rules};
 use crate::support;
 
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use strata_linux::cgroup::{self, Freezer, GroupReader, HaltError, kill};
 use strata_linux::undo::Journal;
 use support::leaks::Guard;
 use support::live::{Live, memory_mount, wait_until};
-use support::strata::Strata;
+use support::strata::assert_has;
 
 /// A group of the v1 freezer that holds certain processes; gone at the end.
 pub(crate) struct FreezerGroup(PathBuf);
@@ -92,8 +92,7 @@ fn a_group_is_stopped_where_a_freezer_holds_just_its_processes_and_goes_on() {
 
 #[test]
 fn a_group_is_ended_where_it_is_asked_for_and_no_other() {
-    needs!("memory_cgroup");
-    let _guard = Guard::new();
+    live!("memory_cgroup");
     let (ended, spared) = (Idler::start("ended"), Idler::start("spared"));
     let group = GroupReader::open(&ended.group.path).expect("a group");
     let own = i32::try_from(std::process::id()).expect("a pid");
@@ -134,11 +133,11 @@ impl Short {
         }
         let rules = tempfile::tempdir().expect("a directory");
         let text = format!(
-            "swap = \"zram:1G\"\ncpu = \"50%\"\nhistory = \"none\"\n[host]\nfree = \"100%\"\n\
+            "[host]\nfree = \"100%\"\n\
              [[rule]]\ncgroup = \"{}\"\npromise = \"none\"\nmin_age = \"5s\"\nwhen_short = \"{when_short}\"\n",
             idler.name()
         );
-        std::fs::write(rules.path().join("guard.toml"), text).expect("a file");
+        write_rules(rules.path(), &text);
         Ok(Short {
             idler,
             freezer_group,
@@ -147,10 +146,7 @@ impl Short {
     }
 
     fn guard(&self) -> Live {
-        let rules = self.rules.path().join("guard.toml");
-        let rules = rules.to_str().expect("text");
-        let guard = Strata::new(["guard", "--release", "--format", "json"]);
-        Live::start(&guard.args(["--config", rules]))
+        guard_in(self.rules.path())
     }
 
     fn is_frozen(&self) -> bool {
@@ -168,8 +164,7 @@ impl Short {
 
 #[test]
 fn a_group_is_frozen_while_the_host_stays_short_and_goes_on_when_the_guard_ends() {
-    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
     let short = match Short::start("frozen", "freeze") {
         Ok(short) => short,
         Err(why) => skip!("{why}"),
@@ -188,8 +183,7 @@ fn a_group_is_frozen_while_the_host_stays_short_and_goes_on_when_the_guard_ends(
 
 #[test]
 fn what_a_killed_guard_has_frozen_goes_on_when_the_next_begins_or_its_swap_is_released() {
-    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
     let short = match Short::start("thawed", "freeze") {
         Ok(short) => short,
         Err(why) => skip!("{why}"),
@@ -218,8 +212,7 @@ fn what_a_killed_guard_has_frozen_goes_on_when_the_next_begins_or_its_swap_is_re
 
 #[test]
 fn a_group_whose_rule_says_kill_is_ended_where_nothing_else_is_left_and_no_other() {
-    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
     let short = match Short::start("killed", "kill") {
         Ok(short) => short,
         Err(why) => skip!("{why}"),
@@ -232,11 +225,7 @@ fn a_group_whose_rule_says_kill_is_ended_where_nothing_else_is_left_and_no_other
         let group = GroupReader::open(path).expect("a group");
         group.own_processes().is_ok_and(|left| left.is_empty())
     });
-    assert!(
-        live.stderr().contains(&short.idler.name()),
-        "{}",
-        live.stderr()
-    );
+    assert_has(&live.stderr(), &short.idler.name());
     live.signal(Signal::INT);
     let mut live = live;
     assert_eq!(live.end().code(), Some(0), "{}", live.stderr());

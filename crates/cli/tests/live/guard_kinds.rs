@@ -3,7 +3,6 @@
 use crate::guard::{ACTING, Idler, MIB, bytes, end, guard, of, wait_for};
 use crate::support;
 
-use support::leaks::Guard;
 use support::live::{Live, TestGroup, proc_bytes};
 use support::programs::Touch;
 
@@ -12,8 +11,7 @@ const NR_WALKS_MAX: u64 = 60;
 
 #[test]
 fn idle_huge_pages_go_by_the_exact_hand_and_come_back_as_they_were() {
-    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
     let group = TestGroup::new("guard-huge");
     let mut touch = Touch::start(["--size", "64M", "--thp"]);
     group.take(touch.pid);
@@ -24,8 +22,7 @@ fn idle_huge_pages_go_by_the_exact_hand_and_come_back_as_they_were() {
         skip!("the kernel gave {} MiB of huge pages", huge_bytes / MIB);
     }
     let live = guard_by_hand();
-    let name = group.path.file_name().expect("a name").to_str();
-    let name = format!("/{}", name.expect("text"));
+    let name = group.name();
     let last = wait_for(&live, "nine tenths to go", |status| {
         assert!(bytes(status, "nr_walks") < NR_WALKS_MAX, "{status:#}");
         bytes(of(status, &name), "away_bytes") >= 64 * MIB * 9 / 10
@@ -46,8 +43,7 @@ fn guard_by_hand() -> Live {
 
 #[test]
 fn a_group_made_anew_under_its_name_inherits_nothing() {
-    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
     let first = Idler::start("anew");
     let name = first.name();
     let live = guard_by_hand();

@@ -1,22 +1,21 @@
 //! `strata guard` where a limit above the groups that it watches is near.
 
-use crate::guard::{ACTING, bytes, end, of, wait_for};
+use crate::guard::{ACTING, bytes, end, guard_by, of, wait_for};
 use crate::guard_cache::{ONCE_MIB, Reader};
 use crate::support;
 
 use std::fs;
-use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::Value;
-use strata_linux::access::census::Census;
 use support::leaks::{Guard, run_dir};
 use support::live::{Live, TestGroup, wait_until};
 use support::programs::Touch;
 use support::residency::{MIB, resident_bytes};
-use support::strata::{Strata, patience};
+use support::strata::patience;
+use tempfile::TempDir;
 
 fn set_limit(parent: &TestGroup, limit: &str) {
     let is_v1 = parent.path.join("memory.limit_in_bytes").exists();
@@ -35,15 +34,7 @@ fn limit(parent: &TestGroup) {
 
 /// A parent, whose groups may be limited.
 fn parent(name: &str) -> TestGroup {
-    let parent = TestGroup::new(name);
-    // On v2 the groups below get the controller.
-    let _v2 = fs::write(parent.path.join("cgroup.subtree_control"), "+memory");
-    parent
-}
-
-fn name_of(parent: &TestGroup) -> String {
-    let name = parent.path.file_name().expect("a name");
-    name.to_str().expect("text").to_owned()
+    TestGroup::new(name).with_below()
 }
 
 /// A program of 64 MiB.
@@ -55,34 +46,26 @@ fn start(group: &TestGroup) -> Touch {
 }
 
 /// A guard without a promise: nothing goes for being idle.
-fn guard(parent: &TestGroup, directory: &Path) -> Live {
-    promising("none", parent, directory)
+fn guard(parent: &TestGroup) -> (Live, TempDir) {
+    promising("none", parent)
 }
 
-fn promising(promise: &str, parent: &TestGroup, directory: &Path) -> Live {
-    let path = directory.join("guard.toml");
-    let text = format!(
-        "swap = \"zram:1G\"\ncpu = \"50%\"\nhistory = \"none\"\n\
-         [[rule]]\ncgroup = \"/{}/*\"\npromise = \"{promise}\"\nmin_age = \"5s\"\n",
-        name_of(parent)
-    );
-    fs::write(&path, text).expect("a file");
-    let path = path.to_str().expect("text");
-    let options = ["guard", "--release", "--format", "json", "--config", path];
-    Live::start(&Strata::new(options))
+fn promising(promise: &str, parent: &TestGroup) -> (Live, TempDir) {
+    guard_by(&format!(
+        "[[rule]]\ncgroup = \"{}/*\"\npromise = \"{promise}\"\nmin_age = \"5s\"\n",
+        parent.name()
+    ))
 }
 
 #[test]
 fn near_a_parents_limit_the_oldest_goes_whoever_has_it_and_what_is_used_stays() {
-    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
     let parent = parent("guard-limit");
     let (idle, busy) = (parent.below("idle"), parent.below("busy"));
     let (mut sleeper, mut worker) = (start(&idle), start(&busy));
     worker.ask("hammer 1 16384");
-    let directory = tempfile::tempdir().expect("a directory");
-    let live = guard(&parent, directory.path());
-    let name = |which: &str| format!("/{}/{which}", name_of(&parent));
+    let (live, _rules) = guard(&parent);
+    let name = |which: &str| format!("{}/{which}", parent.name());
     let taken = |status: &Value, which: &str| bytes(of(status, &name(which)), "taken_bytes");
     let told = wait_for(&live, "ages to be known", |status| {
         bytes(of(status, &name("idle")), "idle_bytes") > 48 * MIB
@@ -118,14 +101,12 @@ fn near_a_parents_limit_the_oldest_goes_whoever_has_it_and_what_is_used_stays() 
 
 #[test]
 fn near_a_parents_limit_nothing_goes_of_a_program_that_has_used_up_its_promise() {
-    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
     let parent = parent("guard-limit-promise");
     let group = parent.below("returns");
     let mut touch = start(&group);
-    let directory = tempfile::tempdir().expect("a directory");
-    let live = promising("1%/min", &parent, directory.path());
-    let name = format!("/{}/returns", name_of(&parent));
+    let (live, _rules) = promising("1%/min", &parent);
+    let name = group.name();
     let taken = |status: &Value| bytes(of(status, &name), "taken_bytes");
     wait_for(&live, "idle memory to go, as there is no room", |status| {
         limit(&parent);
@@ -157,17 +138,15 @@ fn near_a_parents_limit_nothing_goes_of_a_program_that_has_used_up_its_promise()
 #[test]
 fn near_a_parents_limit_page_cache_that_was_read_once_goes_before_memory_of_programs() {
     needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
-    if let Err(error) = Census::open() {
-        skip!("{error}");
-    }
+    needs_census!();
     let directory = open_disk!();
     let _guard = Guard::new();
     let parent = parent("guard-limit-cache");
     let idle = parent.below("idle");
     let mut sleeper = start(&idle);
     let reader = Reader::start_in(parent.below("reader"), directory.path());
-    let live = guard(&parent, directory.path());
-    let name = |which: &str| format!("/{}/{which}", name_of(&parent));
+    let (live, _rules) = guard(&parent);
+    let name = |which: &str| format!("{}/{which}", parent.name());
     let told = wait_for(&live, "ages to be known", |status| {
         let cache_bytes = bytes(of(status, &name("reader")), "idle_cache_bytes");
         let idle_bytes = bytes(of(status, &name("idle")), "idle_bytes");
@@ -195,13 +174,12 @@ fn near_a_parents_limit_page_cache_that_was_read_once_goes_before_memory_of_prog
 
 #[test]
 fn swap_of_a_group_that_has_no_room_for_it_below_its_limit_stays_and_nobody_is_killed() {
-    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
     let group = TestGroup::new("guard-away");
     let mut idle = start(&group);
     let mut live = Live::start(&crate::guard::guard(&ACTING));
     wait_for(&live, "much to go", |status| {
-        bytes(of(status, &format!("/{}", name_of(&group))), "away_bytes") > 32 * MIB
+        bytes(of(status, &group.name()), "away_bytes") > 32 * MIB
     });
     limit(&group);
     live.signal(Signal::INT);

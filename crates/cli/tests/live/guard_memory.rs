@@ -1,18 +1,14 @@
 //! `memory` in the rules of `strata guard`: what a group holds beyond it.
 
-use crate::guard::{MIB, bytes, of, wait_for};
+use crate::guard::{MIB, bytes, guard_by, of, wait_for};
 use crate::guard_cache::{ONCE_MIB, Reader};
 use crate::support;
 
-use std::path::Path;
-
-use rustix::process::Signal;
-use strata_linux::access::census::Census;
 use support::leaks::Guard;
 use support::live::{Live, TestGroup, major_faults, wait_until};
 use support::programs::Touch;
 use support::residency::resident_bytes;
-use support::strata::Strata;
+use tempfile::TempDir;
 
 /// A program of 64 MiB that uses all of it all the time.
 fn start(group: &TestGroup) -> Touch {
@@ -23,28 +19,16 @@ fn start(group: &TestGroup) -> Touch {
     touch
 }
 
-fn name_of(group: &TestGroup) -> String {
-    let name = group.path.file_name().expect("a name");
-    format!("/{}", name.to_str().expect("text"))
-}
-
 /// A guard with one rule, for this group.
-fn guard(group: &TestGroup, memory_mib: u64, directory: &Path) -> Live {
-    let path = directory.join("guard.toml");
-    let text = format!(
-        "swap = \"zram:1G\"\ncpu = \"50%\"\nhistory = \"none\"\n\
-         [[rule]]\ncgroup = \"{}\"\nmemory = \"{memory_mib}M\"\nmin_age = \"5s\"\n",
-        name_of(group)
-    );
-    std::fs::write(&path, text).expect("a file");
-    let path = path.to_str().expect("text");
-    let options = ["guard", "--release", "--format", "json", "--config", path];
-    Live::start(&Strata::new(options))
+fn guard(group: &TestGroup, memory_mib: u64) -> (Live, TempDir) {
+    guard_by(&format!(
+        "[[rule]]\ncgroup = \"{}\"\nmemory = \"{memory_mib}M\"\nmin_age = \"5s\"\n",
+        group.name()
+    ))
 }
 
 fn end(mut live: Live, mut touch: Touch) -> String {
-    live.signal(Signal::INT);
-    assert_eq!(live.end().code(), Some(0), "{}", live.stderr());
+    live.interrupt();
     touch.ask("rest");
     assert_eq!(touch.ask("verify 0 16384"), "0", "pages are as they were");
     live.stderr()
@@ -53,9 +37,7 @@ fn end(mut live: Live, mut touch: Touch) -> String {
 #[test]
 fn a_group_above_its_memory_gives_idle_page_cache_and_keeps_what_its_program_uses() {
     needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
-    if let Err(error) = Census::open() {
-        skip!("{error}");
-    }
+    needs_census!();
     let directory = open_disk!();
     let _guard = Guard::new();
     let group = TestGroup::new("guard-memory-cache");
@@ -67,8 +49,8 @@ fn a_group_above_its_memory_gives_idle_page_cache_and_keeps_what_its_program_use
     let faults_before = major_faults(touch.pid);
     // More than what is in use, by half of the idle page cache.
     let memory_mib = reader.group.usage_bytes() / MIB - ONCE_MIB / 2;
-    let live = guard(&reader.group, memory_mib, directory.path());
-    let name = name_of(&reader.group);
+    let (live, _rules) = guard(&reader.group, memory_mib);
+    let name = reader.group.name();
     let last = wait_for(&live, "the group to be within its memory", |status| {
         let is_within = reader.group.usage_bytes() <= memory_mib * MIB;
         is_within && bytes(of(status, &name), "dropped_cache_bytes") > ONCE_MIB / 4 * MIB
@@ -87,13 +69,11 @@ fn a_group_above_its_memory_gives_idle_page_cache_and_keeps_what_its_program_use
 
 #[test]
 fn what_a_group_above_its_memory_uses_stays_and_that_is_told_once() {
-    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
-    let _guard = Guard::new();
-    let directory = tempfile::tempdir().expect("a directory");
+    live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
     let group = TestGroup::new("guard-memory-used");
     let touch = start(&group);
-    let live = guard(&group, 24, directory.path());
-    let name = name_of(&group);
+    let (live, _rules) = guard(&group, 24);
+    let name = group.name();
     let told = wait_for(&live, "the group to be told of", |_| {
         live.stderr().contains("memory = 24 MiB in its rule")
     });

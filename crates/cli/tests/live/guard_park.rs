@@ -1,42 +1,35 @@
 //! Groups that `strata guard` parks because they did nothing for long.
 
-use crate::guard::{Idler, MIB, bytes, end, guard, of, wait_for};
+use crate::guard::{Idler, MIB, bytes, end, guard, guard_by, of, wait_for};
 use crate::park::{assert_whole, idler, parked};
 use crate::support;
 
 use std::time::Duration;
 
-use rustix::process::Signal;
 use serde_json::Value;
 
-use support::leaks::{Guard, run_dir};
+use support::leaks::run_dir;
 use support::live::{Live, rss_bytes, wait_until};
 use support::programs::Touch;
-use support::strata::{Strata, patience};
+use support::strata::patience;
+use tempfile::TempDir;
 
 /// A guard that parks the groups of these programs as soon as they are idle for five seconds, and takes nothing else of them.
-fn guard_that_parks(idlers: &[&Idler], rules: &tempfile::TempDir) -> Live {
-    let path = rules.path().join("guard.toml");
-    let mut text = "swap = \"zram:1G\"\ncpu = \"50%\"\nhistory = \"none\"\n".to_owned();
-    for idler in idlers {
-        text += &format!(
+fn guard_that_parks(idlers: &[&Idler]) -> (Live, TempDir) {
+    let rule = |idler: &&Idler| {
+        format!(
             "[[rule]]\ncgroup = \"{}\"\npromise = \"none\"\nmin_age = \"5s\"\npark_after = \"5s\"\n",
             idler.name()
-        );
-    }
-    std::fs::write(&path, text).expect("a file");
-    let path = path.to_str().expect("text");
-    let guard = Strata::new(["guard", "--release", "--format", "json"]);
-    Live::start(&guard.args(["--config", path]))
+        )
+    };
+    guard_by(&idlers.iter().map(rule).collect::<String>())
 }
 
 #[test]
 fn a_group_that_does_nothing_for_long_is_parked_and_is_read_back_when_it_works_again() {
-    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
     let mut idler = Idler::start("parks");
-    let rules = tempfile::tempdir().expect("a directory");
-    let mut live = guard_that_parks(&[&idler], &rules);
+    let (mut live, _rules) = guard_that_parks(&[&idler]);
     let name = idler.name();
     // It works on eight MiB without a pause: nothing of it is parked, whatever its age.
     for _ in 0..5 {
@@ -60,8 +53,7 @@ fn a_group_that_does_nothing_for_long_is_parked_and_is_read_back_when_it_works_a
     wait_for(&live, "the group to be parked again", |status| {
         of(status, &name)["is_parked"] == true
     });
-    live.signal(Signal::INT);
-    assert_eq!(live.end().code(), Some(0), "{}", live.stderr());
+    live.interrupt();
     wait_until("nothing to be parked", || {
         !run_dir().join("parked").exists()
     });
@@ -70,8 +62,7 @@ fn a_group_that_does_nothing_for_long_is_parked_and_is_read_back_when_it_works_a
 
 #[test]
 fn an_idle_group_is_not_parked_as_long_as_anybody_is_in_a_group_below_it() {
-    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
     let (mut above, mut beside) = (Idler::start("above"), Idler::start("beside"));
     let below = above.group.below("works");
     let mut works = Touch::start(["--size", "8M"]);
@@ -79,8 +70,7 @@ fn an_idle_group_is_not_parked_as_long_as_anybody_is_in_a_group_below_it() {
     works.ask("hammer 1 2048");
     above.touch.ask("rest");
     beside.touch.ask("rest");
-    let rules = tempfile::tempdir().expect("a directory");
-    let live = guard_that_parks(&[&above, &beside], &rules);
+    let (live, _rules) = guard_that_parks(&[&above, &beside]);
     let is_parked = |status: &Value, idler: &Idler| of(status, &idler.name())["is_parked"] == true;
     wait_for(&live, "the one beside it to be parked", |status| {
         is_parked(status, &beside)
@@ -101,12 +91,10 @@ fn an_idle_group_is_not_parked_as_long_as_anybody_is_in_a_group_below_it() {
 
 #[test]
 fn a_program_started_anew_in_a_parked_group_is_not_parked_and_is_later_like_any() {
-    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
     let mut idler = Idler::start("anew");
     idler.touch.ask("rest");
-    let rules = tempfile::tempdir().expect("a directory");
-    let live = guard_that_parks(&[&idler], &rules);
+    let (live, _rules) = guard_that_parks(&[&idler]);
     let name = idler.name();
     let is_parked = |status: &Value| of(status, &name)["is_parked"] == true;
     wait_for(&live, "the group to be parked", is_parked);
@@ -125,8 +113,7 @@ fn a_program_started_anew_in_a_parked_group_is_not_parked_and_is_later_like_any(
 
 #[test]
 fn the_swap_of_park_goes_when_a_guard_wakes_the_last_one_or_finds_that_it_has_ended() {
-    needs!("cap_bpf", "zram", "process_madvise");
-    let _guard = Guard::new();
+    live!("cap_bpf", "zram", "process_madvise");
     let mut live = Live::start(&guard(&["--promise", "100%/min"]));
     live.json();
     let swap = run_dir().join("park");
@@ -147,8 +134,7 @@ fn the_swap_of_park_goes_when_a_guard_wakes_the_last_one_or_finds_that_it_has_en
         }
     }
     assert!(!run_dir().join("parked").exists());
-    live.signal(Signal::INT);
-    assert_eq!(live.end().code(), Some(0), "{}", live.stderr());
+    live.interrupt();
     let warnings = live.stderr().matches("warning").count();
     assert_eq!(warnings, 1, "nobody goes by its rule: {}", live.stderr());
 }

@@ -8,7 +8,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use support::leaks::Guard;
 use support::live::{Live, TestGroup};
 use support::programs::{Touch, checkout};
 use support::strata::Strata;
@@ -45,8 +44,7 @@ fn below(pod: &TestGroup, name: &str) -> (TestGroup, String) {
 
 #[test]
 fn a_pod_that_gets_a_label_gets_its_promise_whichever_driver_named_its_groups() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup");
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name);
     let kubectl = format!("#!/bin/sh\ncat '{}'\n", at("pods").display());
@@ -56,8 +54,7 @@ fn a_pod_that_gets_a_label_gets_its_promise_whichever_driver_named_its_groups() 
     fs::write(at("base.toml"), base).expect("written");
     fs::write(at("pods"), "").expect("written");
 
-    let all = TestGroup::new("pods");
-    let _ = fs::write(all.path.join("cgroup.subtree_control"), "+memory");
+    let all = TestGroup::new("pods").with_below();
     let pods = [
         all.below(&format!(
             "kubepods-burstable-pod{}.slice",

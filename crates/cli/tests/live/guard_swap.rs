@@ -6,15 +6,13 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::guard::{ACTING, Idler, MIB, bytes, end, guard, of, wait_for};
-use support::leaks::Guard;
 use support::live::{Live, OwnSwap, TestGroup, proc_bytes};
 use support::programs::{Touch, program};
 use support::strata::Strata;
 
 #[test]
 fn what_comes_back_as_a_run_takes_its_swap_down_counts_for_no_promise_and_goes_again() {
-    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
     // A device of the same priority as the guard's.
     let run = Strata::new(["run", "--memory", "64M", "--swap", "zram:512M", "--"])
         .arg(program("idle"))
@@ -45,16 +43,14 @@ fn what_comes_back_as_a_run_takes_its_swap_down_counts_for_no_promise_and_goes_a
 
 #[test]
 fn swap_that_somebody_else_takes_down_leaves_nothing_away_even_of_a_program_that_sleeps() {
-    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
     let swap = OwnSwap::zram("512M");
     let group = TestGroup::new("guard-sleeps");
     let mut touch = Touch::start(["--size", "64M"]);
     group.take(touch.pid);
     touch.ask("writerange 0 16384");
     let live = Live::start(&guard(&["--promise", "100%/min"]));
-    let name = group.path.file_name().expect("a name").to_string_lossy();
-    let name = format!("/{name}");
+    let name = group.name();
     wait_for(&live, "all to go", |status| {
         bytes(of(status, &name), "away_anon_bytes") > 60 * MIB
     });

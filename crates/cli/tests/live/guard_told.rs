@@ -10,9 +10,9 @@ use std::os::unix::process::CommandExt;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use support::leaks::{Guard, run_dir};
+use support::leaks::run_dir;
 use support::live::{Live, memory_mount, wait_until};
-use support::strata::{Finished, Strata};
+use support::strata::{Finished, Strata, assert_has};
 
 fn status() -> Finished {
     Strata::new(["guard", "status", "--format", "json"]).finish()
@@ -20,8 +20,7 @@ fn status() -> Finished {
 
 #[test]
 fn a_guard_that_stands_still_is_told_as_such_and_one_that_goes_on_again_is_not() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup");
     let idler = Idler::start("still");
     let live = Live::start(&guard(&["--promise", "100%/min"]));
     let goes_on = || status().code() == Some(0);
@@ -29,11 +28,7 @@ fn a_guard_that_stands_still_is_told_as_such_and_one_that_goes_on_again_is_not()
     live.signal(Signal::STOP);
     wait_until("the status to be old", || status().code() == Some(1));
     let told = status();
-    assert!(
-        told.stderr.contains("stands still: the last walk was"),
-        "{}",
-        told.stderr
-    );
+    assert_has(&told.stderr, "stands still: the last walk was");
     let old = &told.json_lines()[0];
     let ms = |name: &str| old[name].as_u64().expect("a time");
     assert!(ms("walk_age_ms") > 3 * ms("walk_interval_ms"), "{old:#}");
@@ -51,8 +46,7 @@ fn a_guard_that_stands_still_is_told_as_such_and_one_that_goes_on_again_is_not()
 
 #[test]
 fn rules_that_nobody_goes_by_are_told_at_the_start_by_check_and_by_the_status() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup");
     let idler = Idler::start("ruled");
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("guard.toml");
@@ -77,14 +71,11 @@ fn rules_that_nobody_goes_by_are_told_at_the_start_by_check_and_by_the_status() 
     let status = live.json();
     wait_until("a status", || self::status().code() == Some(0));
     let table = Strata::new(["guard", "status"]).finish().stdout;
-    assert!(
-        check.contains(&format!("(cgroup \"{name}\"): 1 group\n")),
-        "{check}"
-    );
+    assert_has(&check, &format!("(cgroup \"{name}\"): 1 group\n"));
     for told in nobody {
         live.wait_for_stderr(told);
-        assert!(check.contains(told), "{check}");
-        assert!(table.contains(told), "{table}");
+        assert_has(&check, told);
+        assert_has(&table, told);
     }
     let fits = status["fits"].as_array().expect("rules");
     let nr_groups: Vec<&Value> = fits.iter().map(|fit| &fit["nr_groups"]).collect();
@@ -109,15 +100,13 @@ fn rules_that_nobody_goes_by_are_told_at_the_start_by_check_and_by_the_status() 
     };
     wait_until("the readers to end", || nr_readers() == 0);
     let mut live = live;
-    live.signal(Signal::INT);
-    assert_eq!(live.end().code(), Some(0), "{}", live.stderr());
+    live.interrupt();
     idler.end();
 }
 
 #[test]
 fn whoever_may_not_look_is_told_so_and_not_that_no_guard_runs() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup");
     let idler = Idler::start("rights");
     let live = Live::start(&guard(&["--promise", "100%/min"]));
     wait_until("a status", || status().code() == Some(0));
@@ -137,10 +126,8 @@ fn whoever_may_not_look_is_told_so_and_not_that_no_guard_runs() {
         };
         let told = String::from_utf8_lossy(&asked.stderr).into_owned();
         assert_eq!(asked.status.code(), Some(1), "{told}");
-        assert!(
-            told.contains("denied") && told.contains("run as root"),
-            "{told}"
-        );
+        assert_has(&told, "denied");
+        assert_has(&told, "run as root");
         assert!(
             !told.contains("no guard") && !told.contains("no history"),
             "{told}"
@@ -152,8 +139,7 @@ fn whoever_may_not_look_is_told_so_and_not_that_no_guard_runs() {
 
 #[test]
 fn a_status_that_can_not_be_written_is_told_and_so_is_that_it_can_again() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup");
     let idler = Idler::start("unwritten");
     let live = Live::start(&guard(&["--promise", "100%/min"]));
     wait_until("a status", || status().code() == Some(0));
@@ -167,7 +153,6 @@ fn a_status_that_can_not_be_written_is_told_and_so_is_that_it_can_again() {
     fs::remove_dir_all(&in_the_way).expect("removed");
     live.wait_for_stderr("the status can be written again");
     let mut live = live;
-    live.signal(Signal::INT);
-    assert_eq!(live.end().code(), Some(0), "{}", live.stderr());
+    live.interrupt();
     idler.end();
 }

@@ -7,33 +7,31 @@ use std::io::Write;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::Signal;
-use support::leaks::Guard;
 use support::live::{
-    Live, TestGroup, children, is_limited, memory_mount, proc_bytes, send, state, wait_until,
+    Live, TestGroup, idle_in, is_limited, keepers_of, memory_mount, proc_bytes, send, state,
+    wait_until,
 };
 use support::programs::program;
-use support::strata::{Strata, binary};
+use support::strata::{Strata, assert_has, binary};
 
 /// A program in a group of its own.
 struct World {
-    program: Child,
+    _program: Live,
     group: TestGroup,
 }
 
 impl World {
     fn new(name: &str) -> World {
         let group = TestGroup::new(name);
-        let program = Command::new(program("idle"))
-            .args(["--size", "24M"])
-            .stdout(Stdio::null())
-            .spawn()
-            .expect("starts");
-        group.take(program.id() as i32);
-        World { program, group }
+        let (program, _) = idle_in(&group, "24M");
+        World {
+            _program: program,
+            group,
+        }
     }
 
     fn attach(&self) -> Strata {
@@ -42,13 +40,6 @@ impl World {
 
     fn is_limited(&self) -> bool {
         is_limited(&self.group.path)
-    }
-}
-
-impl Drop for World {
-    fn drop(&mut self) {
-        let _ = self.program.kill();
-        let _ = self.program.wait();
     }
 }
 
@@ -101,18 +92,12 @@ impl Drop for Freezer {
     }
 }
 
-fn end(mut live: Live) {
-    live.signal(Signal::INT);
-    assert_eq!(live.end().code(), Some(0), "{}", live.stderr());
-}
-
 #[test]
 fn the_limits_of_a_strata_that_hangs_are_lifted_and_hold_again_when_it_goes_on() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup");
     let world = World::new("hung");
     let before = world.group.values();
-    let live = Live::start(&world.attach());
+    let mut live = Live::start(&world.attach());
     live.wait_until_it_answers();
     assert!(world.is_limited());
     let freezer = Freezer::new();
@@ -123,7 +108,7 @@ fn the_limits_of_a_strata_that_hangs_are_lifted_and_hold_again_when_it_goes_on()
     wait_until("the limit to hold again", || world.is_limited());
     live.wait_for_stderr("its keeper had lifted the limits meanwhile");
     drop(freezer);
-    end(live);
+    live.interrupt();
     assert_eq!(world.group.values(), before);
 }
 
@@ -139,8 +124,7 @@ fn fill(pipe: impl AsFd) {
 
 #[test]
 fn a_run_goes_on_and_ends_while_nobody_reads_its_stderr() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup");
     let world = World::new("deaf");
     let before = world.group.values();
     let (reader, writer) = rustix::pipe::pipe().expect("a pipe");
@@ -172,8 +156,7 @@ fn a_run_goes_on_and_ends_while_nobody_reads_its_stderr() {
 
 #[test]
 fn a_guard_goes_on_and_ends_while_nobody_reads_what_it_says() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup");
     let world = World::new("unread");
     let (out, err) = (
         rustix::pipe::pipe().expect("a pipe"),
@@ -181,9 +164,8 @@ fn a_guard_goes_on_and_ends_while_nobody_reads_what_it_says() {
     );
     fill(&out.1);
     fill(&err.1);
-    let name = world.group.path.file_name().expect("a name");
     let mut guard = Strata::new(["guard", "--format", "json", "--min-age", "5s", "--cgroup"])
-        .arg(format!("/{}", name.to_str().expect("text")))
+        .arg(world.group.name())
         .args(["--history", "none", "--promise", "100%/min"])
         .env("STRATA_LOG", "trace")
         .command()
@@ -206,8 +188,7 @@ fn a_guard_goes_on_and_ends_while_nobody_reads_what_it_says() {
 
 #[test]
 fn a_strata_in_the_group_that_it_is_to_hold_is_refused_with_the_way_out() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup");
     let world = World::new("inside");
     let before = world.group.values();
     let below = world.group.path.join("cgroup.procs");
@@ -229,38 +210,32 @@ fn a_strata_in_the_group_that_it_is_to_hold_is_refused_with_the_way_out() {
     let ended = child.wait_with_output().expect("ends");
     let told = String::from_utf8_lossy(&ended.stderr).into_owned();
     assert_eq!(ended.status.code(), Some(125), "{told}");
-    assert!(told.contains("Strata itself runs in"), "{told}");
-    assert!(told.contains("cgroup.procs"), "{told}");
+    assert_has(&told, "Strata itself runs in");
+    assert_has(&told, "cgroup.procs");
     assert_eq!(world.group.values(), before, "nothing was changed");
 }
 
 #[test]
 fn another_run_directory_does_not_make_a_group_free() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup");
     let world = World::new("elsewhere");
-    let holder = Live::start(&world.attach());
+    let mut holder = Live::start(&world.attach());
     holder.wait_until_it_answers();
     let held = world.group.values();
     let run_dir = tempfile::tempdir().expect("a directory");
     let second = world.attach().env("STRATA_RUN_DIR", run_dir.path());
     let refused = second.finish();
     assert_eq!(refused.code(), Some(125), "{}", refused.stderr);
-    assert!(
-        refused.stderr.contains("STRATA_RUN_DIR"),
-        "{}",
-        refused.stderr
-    );
+    assert_has(&refused.stderr, "STRATA_RUN_DIR");
     assert_eq!(world.group.values(), held, "the second changed something");
     let own = format!("process {}", holder.pid());
     assert!(refused.stderr.contains(&own), "{}", refused.stderr);
-    end(holder);
+    holder.interrupt();
 }
 
 #[test]
 fn who_may_only_read_a_group_can_not_keep_strata_from_it() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup");
     let world = World::new("flocked");
     let readable = fs::read_dir(&world.group.path).expect("there").flatten();
     let readable = readable.filter(|entry| {
@@ -274,23 +249,19 @@ fn who_may_only_read_a_group_can_not_keep_strata_from_it() {
         .filter(|file| flock(file, FlockOperation::NonBlockingLockExclusive).is_ok())
         .collect();
     assert!(held.len() > 1);
-    let holder = Live::start(&world.attach());
+    let mut holder = Live::start(&world.attach());
     holder.wait_until_it_answers();
-    end(holder);
+    holder.interrupt();
 }
 
 #[test]
 fn a_keeper_is_known_by_its_name_is_small_and_holds_nothing_that_is_not_its_own() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup");
     let mut live = Live::start(&Strata::new(["run", "--memory", "64M", "--"]).arg(program("idle")));
     live.json();
-    let is_keeper = |pid: &i32| {
-        let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        line.split('\0').next() == Some("strata-keeper")
-    };
-    let keeper = children(live.pid()).into_iter().find(is_keeper);
-    let keeper = keeper.expect("a keeper");
+    let keeper = keepers_of(live.pid())[0];
+    let line = fs::read_to_string(format!("/proc/{keeper}/cmdline")).expect("it lives");
+    assert!(line.starts_with("strata-keeper\0"), "{line}");
     // What a terminal sends is nothing to it.
     for signal in [Signal::INT, Signal::QUIT, Signal::HUP, Signal::TERM] {
         send(keeper, signal);
@@ -316,8 +287,7 @@ fn a_keeper_is_known_by_its_name_is_small_and_holds_nothing_that_is_not_its_own(
 
 #[test]
 fn a_run_that_was_killed_begins_again_under_its_name_and_takes_over_what_is_left() {
-    needs!("cap_bpf", "memory_cgroup", "zram");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup", "zram");
     let world = World::new("again");
     let before = world.group.values();
     let run_dir = tempfile::tempdir().expect("a directory");
@@ -339,10 +309,10 @@ fn a_run_that_was_killed_begins_again_under_its_name_and_takes_over_what_is_left
     wait_until("the first run to answer", || asks().code() == Some(0));
     first.signal(Signal::KILL);
     first.end();
-    let second = run();
+    let mut second = run();
     wait_until("the second run to answer", || asks().code() == Some(0));
     assert!(world.is_limited());
-    end(second);
+    second.interrupt();
     assert_eq!(world.group.values(), before);
     let left = fs::read_dir(run_dir.path()).expect("readable").flatten();
     let left: Vec<_> = left.filter(|entry| entry.path().is_dir()).collect();

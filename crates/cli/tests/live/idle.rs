@@ -4,12 +4,9 @@ use crate::support;
 
 use serde_json::Value;
 use support::json::number;
-use support::leaks::Guard;
-use support::live::TestGroup;
+use support::live::{MIB, TestGroup};
 use support::programs::Touch;
 use support::strata::{Strata, patience};
-
-const MIB: u64 = 1 << 20;
 
 fn ranking(under: &TestGroup) -> Value {
     let age = format!("{}ms", 800 * patience());
@@ -24,8 +21,7 @@ fn ranking(under: &TestGroup) -> Value {
 
 #[test]
 fn the_group_that_lies_idle_stands_above_the_one_that_works() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup");
     let both = TestGroup::new("idle");
     let [busy, idle] = ["busy", "idle"].map(|name| both.below(name));
     let mut working = Touch::start(["--size", "64M"]);
@@ -59,11 +55,4 @@ fn the_group_that_lies_idle_stands_above_the_one_that_works() {
         assert!(number(&group["resident_bytes"]) >= given, "{ranking}");
         assert_eq!(number(&group["nr_processes"]), 1, "{ranking}");
     }
-}
-
-#[test]
-fn a_group_that_is_not_there_is_refused() {
-    needs!("memory_cgroup");
-    let said = Strata::new(["idle", "--under", "/nonexistent/group"]).finish();
-    assert_eq!(said.code(), Some(2), "{}", said.stderr);
 }

@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use support::leaks::{Guard, run_dir};
-use support::live::{children, send, state, stop};
+use support::live::{keepers_of, kept_swap, send, state, stop, swap_devices};
 use support::programs::{next_random, program};
-use support::strata::{Strata, binary, patience};
+use support::strata::{Strata, assert_has, binary, patience};
 
 /// A program under pressure that checks its own data, begins and ends within seconds.
 const WORK: &str = "checksum --size 160M --seconds 4 --threads 1";
@@ -95,7 +95,7 @@ impl Run {
     }
 
     fn keeper(&self) -> i32 {
-        keepers_of(self.strata.id()).pop().expect("a keeper")
+        keepers_of(self.strata.id() as i32).pop().expect("a keeper")
     }
 
     fn report(&self) -> Value {
@@ -105,7 +105,7 @@ impl Run {
 
     /// The keeper, if it is another one than `former`.
     fn next_keeper(&self, former: i32) -> Option<i32> {
-        let all = keepers_of(self.strata.id());
+        let all = keepers_of(self.strata.id() as i32);
         all.into_iter().find(|&pid| pid != former)
     }
 
@@ -140,16 +140,6 @@ impl Run {
     }
 }
 
-/// The children of a Strata, by any of its threads, that are keepers.
-fn keepers_of(strata: u32) -> Vec<i32> {
-    let is_keeper = |pid: &i32| {
-        let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        line.split('\0').nth(1) == Some("keeper")
-    };
-    let strata = i32::try_from(strata).expect("a pid");
-    children(strata).into_iter().filter(is_keeper).collect()
-}
-
 fn wait_for<T>(limit: Duration, mut what: impl FnMut() -> Option<T>) -> Option<T> {
     let deadline = Instant::now() + limit * patience();
     loop {
@@ -159,10 +149,6 @@ fn wait_for<T>(limit: Duration, mut what: impl FnMut() -> Option<T>) -> Option<T
         }
         sleep(Duration::from_millis(10));
     }
-}
-
-fn kill_9(pid: i32) {
-    kill_process(Pid::from_raw(pid).expect("pid"), Signal::KILL).expect("kill");
 }
 
 /// What squeezes a group: its hard limit, the line below it, and an OOM killer that is off. `None` if
@@ -292,7 +278,7 @@ fn a_keeper_that_was_killed_is_replaced_and_the_next_one_does_its_work() {
     let mut run = Run::start(WORK);
     run.wait_until_begun();
     let first = run.keeper();
-    kill_9(first);
+    send(first, Signal::KILL);
     let second = wait_for(Duration::from_secs(1), || run.next_keeper(first));
     let second = second.expect("no other keeper within a second");
     let told = wait_for(Duration::from_secs(1), || {
@@ -301,10 +287,7 @@ fn a_keeper_that_was_killed_is_replaced_and_the_next_one_does_its_work() {
             .then_some(said)
     });
     let told = told.unwrap_or_else(|| panic!("not told: {:?}", run.note("stderr")));
-    assert!(
-        told.contains(&format!("keeper (pid {first}) ended")),
-        "{told}"
-    );
+    assert_has(&told, &format!("keeper (pid {first}) ended"));
     let group = run.group().expect("a group");
     run.kill_strata();
     expect_limits_gone(&group);
@@ -319,7 +302,7 @@ fn the_report_tells_how_often_the_keeper_was_replaced() {
     let mut run = Run::start(WORK);
     run.wait_until_begun();
     let first = run.keeper();
-    kill_9(first);
+    send(first, Signal::KILL);
     let replaced = wait_for(Duration::from_secs(1), || run.next_keeper(first));
     assert!(replaced.is_some(), "no other keeper within a second");
     run.expect_orderly_end();
@@ -329,7 +312,7 @@ fn the_report_tells_how_often_the_keeper_was_replaced() {
     assert_eq!(keeper["nr_replacements"], 1, "{report:#}");
     assert_eq!(keeper["end"], "dismissed", "{report:#}");
     let warnings = report["warnings"].to_string();
-    assert!(warnings.contains("ended before its time"), "{warnings}");
+    assert_has(&warnings, "ended before its time");
     run.expect_right_end();
     expect_all_gone(&guard);
 }
@@ -375,22 +358,19 @@ fn what_a_dead_strata_and_a_dead_keeper_left_is_cleaned_by_the_next_start() {
     );
     // Else it might start another keeper.
     stop(Pid::from_child(&run.strata).as_raw_nonzero().get());
-    kill_9(run.keeper());
+    send(run.keeper(), Signal::KILL);
     run.kill_strata();
     sleep(Duration::from_millis(300));
     assert!(squeeze(&group).is_some(), "who lifted the limits?");
 
     let said = recover();
-    assert!(said.contains("its limits are lifted"), "{said}");
+    assert_has(&said, "its limits are lifted");
     let said = recover_in_short();
     assert!(!said.contains("has died"), "told of another run: {said}");
     assert_eq!(squeeze(&group), None);
     assert!(run.note("ended").is_none(), "the program should still run");
-    let leaks = guard.leaks();
-    assert!(
-        leaks.iter().any(|leak| leak.starts_with("swap ")),
-        "its swap is gone: {leaks:?}"
-    );
+    let device = kept_swap(&run.state_directory()).expect("a device");
+    assert!(swap_devices().contains(&device), "its swap is gone");
 
     run.expect_right_end();
     let said = wait_for(Duration::from_secs(5), || {

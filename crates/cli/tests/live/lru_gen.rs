@@ -4,13 +4,12 @@ use crate::support;
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 use strata_lru::GroupView;
 use strata_lru::lru_gen::{format_plain, parse_plain, section_of};
 use support::leaks::Guard;
 use support::live::{TestGroup, rss_bytes};
-use support::programs::{Touch, program};
+use support::programs::Touch;
 use support::strata::{Strata, patience};
 
 const PAGE: u64 = 4096;
@@ -43,8 +42,7 @@ fn pages(view: &GroupView) -> u64 {
 
 #[test]
 fn the_generations_add_up_to_what_is_resident() {
-    needs!("cap_bpf");
-    let _guard = Guard::new();
+    live!("cap_bpf");
     let mut touch = Touch::start(["--size", "64M"]);
     touch.ask("writerange 0 16384");
     let view = once(touch.pid, &[]);
@@ -63,8 +61,7 @@ fn the_generations_add_up_to_what_is_resident() {
 
 #[test]
 fn pages_in_use_stay_young_and_the_others_do_not() {
-    needs!("cap_bpf");
-    let _guard = Guard::new();
+    live!("cap_bpf");
     // Written to the `clear_refs` of a process whose first thread has ended the order did nothing, and all stayed young.
     for order in ["flush", "leaderexit"] {
         let mut touch = Touch::start(["--size", "64M"]);
@@ -92,8 +89,7 @@ fn without_bpf_a_process_is_still_watched() {
 
 #[test]
 fn the_full_text_tells_what_the_last_walk_read() {
-    needs!("cap_bpf");
-    let _guard = Guard::new();
+    live!("cap_bpf");
     let mut touch = Touch::start(["--size", "64M"]);
     touch.ask("writerange 0 16384");
     touch.ask("hammer 7 8000");
@@ -269,21 +265,4 @@ fn our_full_text_has_the_lines_and_columns_of_the_kernels() {
     // Both show as many generations as there is room for: four.
     assert_eq!(ours.len(), 2 + 4 * 6, "{}", aged.ours);
     assert_eq!(ours, kernels[..ours.len()], "{}\n{kernel}", aged.ours);
-}
-
-#[test]
-fn a_process_that_cannot_be_watched_is_one_clear_error() {
-    let _guard = Guard::new();
-    let mut gone = Command::new(program("status"))
-        .stdout(Stdio::null())
-        .spawn()
-        .expect("starts");
-    gone.wait().expect("wait");
-    for (pid, why) in [(gone.id(), "does not exist"), (2, "kernel thread")] {
-        let run = Strata::new(["lru-gen", "--once", "--pid", &pid.to_string()]).finish();
-        assert_eq!(run.code(), Some(2), "{}", run.stderr);
-        // Where pid 2 is hidden or absent (a container), it does not exist.
-        let is_told = run.stderr.contains(why) || run.stderr.contains("does not exist");
-        assert!(is_told && run.stderr.lines().count() == 1, "{}", run.stderr);
-    }
 }

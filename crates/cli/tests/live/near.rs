@@ -5,7 +5,6 @@ use crate::support;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
 use serde_json::Value;
 use support::json::json_in;
 use support::leaks::Guard;
@@ -41,8 +40,7 @@ fn report_of(
     live.wait_until_it_answers();
     sleep(SETTLED * patience() + A_MOMENT);
     during(&mut touch, &group);
-    live.signal(Signal::INT);
-    assert_eq!(live.end().code(), Some(0), "{}", live.stderr());
+    live.interrupt();
     json_in(report.path())
 }
 
@@ -81,8 +79,7 @@ fn a_program_that_fills_its_memory_at_once_is_looked_at_before_any_has_to_go() {
 
 #[test]
 fn usage_that_moves_to_and_fro_near_the_budget_does_not_keep_strata_awake() {
-    needs!("cap_bpf", "memory_cgroup", "process_madvise");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup", "process_madvise");
     let mut took = Duration::ZERO;
     let report = report_of("fro", "64M", &[], |touch, _| {
         let begun = Instant::now();

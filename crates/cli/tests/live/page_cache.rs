@@ -7,9 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use rustix::process::Signal;
 use serde_json::Value;
-use strata_linux::access::census::Census;
 use support::json::json_in;
 use support::leaks::Guard;
 use support::live::{Live, TestGroup, try_thrice};
@@ -57,9 +55,7 @@ fn a_part_of_files_that_are_read_in_a_loop_and_do_not_fit_stays_in_memory() {
     const PART_FILES: u64 = 20;
     const FILE_BYTES: u64 = 560 << 10;
     needs!("cap_bpf", "memory_cgroup");
-    if let Err(error) = Census::open() {
-        skip!("{error}");
-    }
+    needs_census!();
     let directory = open_disk!();
     let _guard = Guard::new();
     noise(&directory.path().join("noise"), 1);
@@ -122,9 +118,7 @@ fn stream(directory: &Path, options: &[&str]) -> Value {
 #[test]
 fn what_a_stream_leaves_behind_is_dropped_and_what_is_read_again_is_not() {
     needs!("cap_bpf", "memory_cgroup");
-    if let Err(error) = Census::open() {
-        skip!("{error}");
-    }
+    needs_census!();
     let directory = open_disk!();
     let _guard = Guard::new();
     let paths = ["hot", "twice", "stream"].map(|name| directory.path().join(name));
@@ -173,9 +167,7 @@ fn page_cache_is_left_to_the_kernel_where_that_is_asked_for() {
 fn a_dry_run_of_a_cgroup_tells_what_page_cache_would_go_and_drops_nothing() {
     const FILE_MIB: u64 = 96;
     needs!("cap_bpf", "memory_cgroup", "page_walk");
-    if let Err(error) = Census::open() {
-        skip!("{error}");
-    }
+    needs_census!();
     let directory = open_disk!();
     let _guard = Guard::new();
     let group = TestGroup::new("dry-cache");
@@ -199,8 +191,7 @@ fn a_dry_run_of_a_cgroup_tells_what_page_cache_would_go_and_drops_nothing() {
         // What would be gone is read again. While nothing is new, the next census may take 8 s.
         read_file(&group, &streamed, 1);
         std::thread::sleep(Duration::from_secs(9) + second);
-        live.signal(Signal::INT);
-        assert_eq!(live.end().code(), Some(0), "{}", live.stderr());
+        live.interrupt();
         let report = json_in(&path);
         (resident_bytes(&streamed), report)
     };
@@ -256,9 +247,7 @@ fn files_that_are_renamed_replaced_cut_or_made_anew_while_a_run_drops_have_their
     const NR_FILES: usize = 12;
     const FILE_BYTES: usize = 8 << 20;
     needs!("cap_bpf", "memory_cgroup");
-    if let Err(error) = Census::open() {
-        skip!("{error}");
-    }
+    needs_census!();
     let directory = open_disk!();
     let _guard = Guard::new();
     let at = |name: &str| directory.path().join(name);

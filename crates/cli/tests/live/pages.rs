@@ -137,8 +137,7 @@ fn count(verdicts: &[Verdict], verdict: Verdict) -> usize {
 
 #[test]
 fn exactly_the_pages_asked_for_are_evicted() {
-    needs!("zram", "process_madvise");
-    let _guard = Guard::new();
+    live!("zram", "process_madvise");
     let _swap = OwnSwap::zram("256M");
     let mut bench = open_bench!(["--size", "32M"]);
     bench.touch.ask("writerange 0 8192");
@@ -162,8 +161,7 @@ fn exactly_the_pages_asked_for_are_evicted() {
 
 #[test]
 fn a_page_accessed_since_the_walk_is_spared_and_its_neighbours_reported() {
-    needs!("zram", "process_madvise");
-    let _guard = Guard::new();
+    live!("zram", "process_madvise");
     let _swap = OwnSwap::zram("256M");
     let mut bench = open_bench!(["--size", "4M"]);
     bench.touch.ask("writerange 0 1024");
@@ -185,8 +183,7 @@ fn a_page_accessed_since_the_walk_is_spared_and_its_neighbours_reported() {
 
 #[test]
 fn pages_of_two_processes_are_shared_and_not_evicted() {
-    needs!("zram", "process_madvise");
-    let _guard = Guard::new();
+    live!("zram", "process_madvise");
     let _swap = OwnSwap::zram("256M");
     let mut bench = open_bench!(["--size", "2M"]);
     bench.touch.ask("writerange 0 64");
@@ -230,8 +227,7 @@ fn a_file_page_that_is_dirty_or_was_only_unmapped_does_not_count_as_evicted() {
 
 #[test]
 fn huge_pages_go_whole_and_one_is_split_for_the_price_of_one_base_page() {
-    needs!("zram", "process_madvise");
-    let _guard = Guard::new();
+    live!("zram", "process_madvise");
     let _swap = OwnSwap::zram("256M");
     let mut bench = open_bench!(["--size", "10M", "--thp"]);
     // The last two MiB are small pages.

@@ -13,7 +13,7 @@ use support::live::{
     rss_bytes, send, state, stop, swap_devices, wait_until,
 };
 use support::programs::Touch;
-use support::strata::{Finished, Strata};
+use support::strata::{Finished, Strata, assert_has};
 
 pub(super) const MIB: u64 = 1 << 20;
 /// Pages of the programs' 64 MiB.
@@ -71,6 +71,12 @@ pub(super) fn kept_bytes(parked: &Value, reason: &str) -> u64 {
         .map_or(0, |kept| kept["bytes"].as_u64().expect("bytes"))
 }
 
+/// The swap that was made to park, while it is in use.
+pub(super) fn park_swap() -> Option<String> {
+    let device = kept_swap(&run_dir().join("park"))?;
+    swap_devices().contains(&device).then_some(device)
+}
+
 fn swapped_bytes(pid: i32) -> u64 {
     proc_bytes(&format!("/proc/{pid}/status"), "VmSwap").unwrap_or(0)
 }
@@ -86,9 +92,7 @@ pub(super) fn assert_whole(touch: &mut Touch) {
 
 #[test]
 fn a_parked_program_leaves_memory_and_comes_back_with_all_that_it_held() {
-    needs!("cap_bpf", "zram", "process_madvise");
-    let _guard = Guard::new();
-    let devices = swap_devices();
+    live!("cap_bpf", "zram", "process_madvise");
     let mut touch = idler();
     let pid = touch.pid.to_string();
     let told = parked(&["--pid", &pid]);
@@ -100,22 +104,7 @@ fn a_parked_program_leaves_memory_and_comes_back_with_all_that_it_held() {
     let seen = Strata::new(["top", "--once", "--format", "json", "--pid", &pid]).finish();
     let seen = seen.expect_success().json();
     assert_eq!(seen["targets"][0]["who"]["is_parked"], true, "{seen:#}");
-    let back = woken(&[&pid]);
-    assert!(number(&back["read_back_bytes"]) > 60 * MIB, "{back}");
-    assert!(rss_bytes(touch.pid) > 60 * MIB);
-    assert_whole(&mut touch);
-    assert!(list().is_empty());
-    assert_eq!(swap_devices(), devices, "the last one takes the swap down");
-    assert!(!run_dir().join("parked").exists());
-}
-
-#[test]
-fn what_is_touched_of_a_parked_program_comes_back_and_the_rest_stays_away() {
-    needs!("cap_bpf", "zram", "process_madvise");
-    let _guard = Guard::new();
-    let mut touch = idler();
-    let pid = touch.pid.to_string();
-    parked(&["--pid", &pid]);
+    // What is touched comes back, and the rest stays away.
     touch.ask("readrange 0 256");
     assert!(swapped_bytes(touch.pid) > 50 * MIB);
     // Parked twice: once more all goes, and what was noted first is known still.
@@ -124,52 +113,45 @@ fn what_is_touched_of_a_parked_program_comes_back_and_the_rest_stays_away() {
     assert_eq!(list().len(), 1);
     let back = woken(&["--pid", &pid]);
     assert!(number(&back["read_back_bytes"]) > 60 * MIB, "{back}");
+    assert!(rss_bytes(touch.pid) > 60 * MIB);
+    assert_whole(&mut touch);
+    assert!(list().is_empty());
+    assert_eq!(park_swap(), None, "the last one takes the swap down");
+    assert!(!run_dir().join("parked").exists());
     // Woken twice: there is nobody.
     let twice = wake(&[&pid]);
     assert_eq!(twice.code(), Some(2), "{}", twice.stderr);
-    assert!(
-        twice.stderr.contains("nothing is parked as"),
-        "{}",
-        twice.stderr
-    );
-    assert_whole(&mut touch);
+    assert_has(&twice.stderr, "nothing is parked as");
 }
 
 #[test]
 fn the_swap_stays_as_long_as_anything_is_parked_in_it() {
-    needs!("cap_bpf", "zram", "process_madvise");
-    let _guard = Guard::new();
-    let devices = swap_devices();
+    live!("cap_bpf", "zram", "process_madvise");
     let (mut one, mut other) = (idler(), idler());
     let pids = [one.pid.to_string(), other.pid.to_string()];
     for pid in &pids {
         parked(&["--pid", pid]);
     }
-    assert_eq!(swap_devices().len(), devices.len() + 1, "both in one");
+    let both = park_swap();
+    assert!(both.is_some());
     let another = park_to("file:/nowhere/swap:1G", &["--pid", &pids[0]]).finish();
     assert_eq!(another.code(), Some(1), "{}", another.stderr);
-    assert!(
-        another.stderr.contains("strata wake --all"),
-        "{}",
-        another.stderr
-    );
+    assert_has(&another.stderr, "strata wake --all");
     let back = woken(&[&pids[0], "--limit", "16M"]);
     let read = number(&back["read_back_bytes"]);
     assert!((8 * MIB..=16 * MIB).contains(&read), "{back}");
     assert_eq!(back["cut_short_by"], "the limit asked for");
-    assert_eq!(swap_devices().len(), devices.len() + 1);
+    assert_eq!(park_swap(), both, "both in one");
     assert_eq!(list().len(), 1);
     woken(&["--all"]);
-    assert_eq!(swap_devices(), devices);
+    assert_eq!(park_swap(), None);
     assert_whole(&mut one);
     assert_whole(&mut other);
 }
 
 #[test]
 fn the_note_of_a_program_that_has_ended_is_nobodys() {
-    needs!("cap_bpf", "zram", "process_madvise");
-    let _guard = Guard::new();
-    let devices = swap_devices();
+    live!("cap_bpf", "zram", "process_madvise");
     let touch = idler();
     let pid = touch.pid.to_string();
     parked(&["--pid", &pid]);
@@ -177,13 +159,12 @@ fn the_note_of_a_program_that_has_ended_is_nobodys() {
     assert!(list().is_empty());
     let nobody = wake(&[&pid]);
     assert_eq!(nobody.code(), Some(2), "{}", nobody.stderr);
-    assert_eq!(swap_devices(), devices, "its swap goes all the same");
+    assert_eq!(park_swap(), None, "its swap goes all the same");
 }
 
 #[test]
 fn a_program_parked_with_freeze_is_stopped_until_it_is_woken() {
-    needs!("cap_bpf", "zram", "process_madvise");
-    let _guard = Guard::new();
+    live!("cap_bpf", "zram", "process_madvise");
     let mut touch = idler();
     let pid = touch.pid.to_string();
     let told = parked(&["--pid", &pid, "--freeze"]);
@@ -204,8 +185,7 @@ fn freezer_group(name: &str, pid: i32) -> Option<FreezerGroup> {
 
 #[test]
 fn a_tree_in_two_groups_is_stopped_whole_though_a_freezer_holds_a_part_of_it() {
-    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
     let (one, other) = (TestGroup::new("park-one"), TestGroup::new("park-other"));
     let mut touch = idler();
     touch.ask("fork 1");
@@ -235,8 +215,7 @@ fn a_tree_in_two_groups_is_stopped_whole_though_a_freezer_holds_a_part_of_it() {
 
 #[test]
 fn a_group_is_stopped_by_its_freezer_with_all_groups_below_it() {
-    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
     let group = TestGroup::new("park-frozen");
     let (one, other) = (group.below("one"), group.below("other"));
     let mut touch = idler();
@@ -268,8 +247,7 @@ fn a_group_is_stopped_by_its_freezer_with_all_groups_below_it() {
 
 #[test]
 fn a_program_that_somebody_else_has_stopped_stays_stopped() {
-    needs!("cap_bpf", "zram", "process_madvise");
-    let _guard = Guard::new();
+    live!("cap_bpf", "zram", "process_madvise");
     let mut touch = idler();
     let pid = touch.pid.to_string();
     stop(touch.pid);
@@ -283,8 +261,7 @@ fn a_program_that_somebody_else_has_stopped_stays_stopped() {
 
 #[test]
 fn a_program_goes_on_if_strata_is_killed_while_it_parks_it() {
-    needs!("cap_bpf", "zram", "process_madvise");
-    let _guard = Guard::new();
+    live!("cap_bpf", "zram", "process_madvise");
     let mut touch = Touch::start(["--size", "512M"]);
     touch.ask("writerange 0 131072");
     let pid = touch.pid.to_string();
@@ -304,8 +281,7 @@ fn a_program_goes_on_if_strata_is_killed_while_it_parks_it() {
 
 #[test]
 fn a_group_is_parked_with_what_its_processes_share() {
-    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
     let group = TestGroup::new("park");
     let mut touch = Touch::start(["--size", "64M"]);
     group.take(touch.pid);
@@ -325,8 +301,7 @@ fn a_group_is_parked_with_what_its_processes_share() {
 
 #[test]
 fn what_a_tree_shares_and_is_no_group_stays_and_is_told() {
-    needs!("cap_bpf", "zram", "process_madvise");
-    let _guard = Guard::new();
+    live!("cap_bpf", "zram", "process_madvise");
     let mut touch = idler();
     touch.ask("fork 2");
     let pid = touch.pid.to_string();
@@ -340,8 +315,7 @@ fn what_a_tree_shares_and_is_no_group_stays_and_is_told() {
 
 #[test]
 fn locked_memory_stays_and_is_told() {
-    needs!("cap_bpf", "zram", "process_madvise");
-    let _guard = Guard::new();
+    live!("cap_bpf", "zram", "process_madvise");
     let mut touch = idler();
     touch.ask("lock 0 2048");
     let pid = touch.pid.to_string();
@@ -354,8 +328,7 @@ fn locked_memory_stays_and_is_told() {
 
 #[test]
 fn what_was_used_last_can_be_kept() {
-    needs!("cap_bpf", "zram", "process_madvise");
-    let _guard = Guard::new();
+    live!("cap_bpf", "zram", "process_madvise");
     let mut touch = idler();
     touch.ask("hammer 1 2048");
     let pid = touch.pid.to_string();
@@ -374,8 +347,7 @@ fn what_was_used_last_can_be_kept() {
 
 #[test]
 fn a_program_that_works_again_by_itself_is_read_back_within_moments() {
-    needs!("cap_bpf", "zram", "process_madvise");
-    let _guard = Guard::new();
+    live!("cap_bpf", "zram", "process_madvise");
     let mut touch = idler();
     let pid = touch.pid.to_string();
     let mut live = Live::start(&park(&["--pid", &pid, "--watch"]));
@@ -393,31 +365,24 @@ fn a_program_that_works_again_by_itself_is_read_back_within_moments() {
 
 #[test]
 fn the_watch_over_a_program_ends_with_it() {
-    needs!("cap_bpf", "zram", "process_madvise");
-    let _guard = Guard::new();
-    let devices = swap_devices();
+    live!("cap_bpf", "zram", "process_madvise");
     let touch = idler();
     let pid = touch.pid.to_string();
     let mut live = Live::start(&park(&["--pid", &pid, "--watch"]));
     live.json();
     drop(touch);
     assert_eq!(live.end().code(), Some(0), "{}", live.stderr());
-    assert_eq!(swap_devices(), devices, "its swap goes, too");
+    assert_eq!(park_swap(), None, "its swap goes, too");
 }
 
 #[test]
 fn nobody_parks_the_ground_that_strata_stands_on() {
-    needs!("cap_bpf");
-    let _guard = Guard::new();
+    live!("cap_bpf");
     let own = std::process::id().to_string();
     for target in [["--tree", &own], ["--pid", "1"]] {
         let refused = Strata::new(["park"]).args(target).finish();
         assert_eq!(refused.code(), Some(2), "{}", refused.stderr);
-        assert!(
-            refused.stderr.contains("is not parked"),
-            "{}",
-            refused.stderr
-        );
+        assert_has(&refused.stderr, "is not parked");
     }
     assert!(!run_dir().join("parked").exists());
 }
@@ -451,8 +416,7 @@ fn without_swap_files_go_and_the_rest_stays_and_is_told() {
 
 #[test]
 fn waking_takes_no_swap_down_that_a_group_has_no_room_for_until_there_is_room() {
-    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
     // Swap elsewhere does not help.
     let other = OwnSwap::zram("512M");
     let group = TestGroup::new("park-limited");

@@ -30,8 +30,7 @@ fn goes_on(pids: &[i32]) {
 
 #[test]
 fn whoever_was_stopped_by_an_earlier_parking_goes_on_with_a_later_one() {
-    needs!("cap_bpf", "zram", "process_madvise");
-    let _guard = Guard::new();
+    live!("cap_bpf", "zram", "process_madvise");
     let mut touch = small();
     touch.ask("fork 1");
     let child = children(touch.pid)[0];
@@ -62,8 +61,7 @@ fn whoever_was_stopped_by_an_earlier_parking_goes_on_with_a_later_one() {
 
 #[test]
 fn a_group_that_we_have_frozen_is_ours_under_every_name() {
-    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
     let group = TestGroup::new("park-twice");
     let mut touch = small();
     group.take(touch.pid);
@@ -113,8 +111,7 @@ fn a_group_stays_known_though_those_in_it_have_ended_and_others_have_come() {
 
 #[test]
 fn a_stopped_program_whose_first_thread_has_ended_is_no_program_that_has_ended() {
-    needs!("cap_bpf", "zram", "process_madvise");
-    let _guard = Guard::new();
+    live!("cap_bpf", "zram", "process_madvise");
     let mut touch = small();
     touch.ask("leaderexit");
     wait_until("the first thread to end", || state(touch.pid) == 'Z');
@@ -130,16 +127,10 @@ fn a_stopped_program_whose_first_thread_has_ended_is_no_program_that_has_ended()
 
 #[test]
 fn groups_whose_names_are_alike_long_or_no_text_are_parked_each_for_itself() {
-    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
-    let _guard = Guard::new();
-    let top = TestGroup::new("park-names");
+    live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    let top = TestGroup::new("park-names").with_below();
     let long = "x".repeat(255);
     let names: [&[u8]; 6] = [b"a/b", b"a-b", long.as_bytes(), b"\xff", b"\xfe", b"\\xff"];
-    // On cgroup v2 groups below count their memory apart only where that is asked for.
-    let control = top.path.join("cgroup.subtree_control");
-    if control.exists() {
-        std::fs::write(control, "+memory").expect("the memory controller can be enabled");
-    }
     let upper = top.below("a");
     let mut all = Vec::new();
     for name in names {
@@ -181,8 +172,7 @@ fn groups_whose_names_are_alike_long_or_no_text_are_parked_each_for_itself() {
 
 #[test]
 fn what_is_parked_was_what_it_held_in_swap_too() {
-    needs!("cap_bpf", "zram", "process_madvise");
-    let _guard = Guard::new();
+    live!("cap_bpf", "zram", "process_madvise");
     let (mut touch, mut other) = (idler(), small());
     let (pid, kept) = (touch.pid.to_string(), other.pid.to_string());
     // As a guard does: its memory is away before it is parked.
@@ -204,8 +194,7 @@ fn what_is_parked_was_what_it_held_in_swap_too() {
 
 #[test]
 fn what_ends_while_it_is_looked_at_is_told_by_its_name() {
-    needs!("cap_bpf");
-    let _guard = Guard::new();
+    live!("cap_bpf");
     let touch = small();
     let pid = touch.pid.to_string();
     let park = Strata::new(["park", "--pid", &pid, "--look", "2s"]);
@@ -225,8 +214,7 @@ fn what_ends_while_it_is_looked_at_is_told_by_its_name() {
 
 #[test]
 fn who_may_not_see_what_is_parked_is_told_that_and_not_that_nothing_is() {
-    needs!("cap_bpf", "zram", "process_madvise");
-    let _guard = Guard::new();
+    live!("cap_bpf", "zram", "process_madvise");
     let mut touch = small();
     let pid = touch.pid.to_string();
     parked(&["--pid", &pid]);

@@ -2,15 +2,14 @@
 
 use crate::support;
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::io::Write;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use super::park::{MIB, assert_whole, idler, kept_bytes, list, park_to, parked, woken};
+use super::park::{MIB, assert_whole, idler, kept_bytes, list, park_swap, park_to, parked, woken};
 use support::json::number;
-use support::leaks::Guard;
-use support::live::{children, rss_bytes, swap_devices, wait_until};
+use support::live::{Live, children, rss_bytes, wait_until};
 use support::strata::Strata;
 
 /// Holds 8 MiB of each kind of memory that is no plain heap, and 32 MiB of heap; tells the sum of all of it for each line; at
@@ -42,52 +41,36 @@ for line in sys.stdin:
 ";
 
 struct Zoo {
-    child: Child,
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
-    pid: i32,
+    live: Live,
     sum: String,
 }
 
 impl Zoo {
     /// `before` is what starts it, with nothing between.
     fn start(before: &[&str]) -> Option<Zoo> {
-        let mut words = before.to_vec();
-        words.extend(["python3", "-c", ZOO]);
-        let command = Command::new(words[0])
-            .args(&words[1..])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn();
-        let mut child = command.ok()?;
-        let (input, output) = (child.stdin.take()?, child.stdout.take()?);
-        let mut zoo = Zoo {
-            pid: child.id() as i32,
-            child,
-            input,
-            output: BufReader::new(output),
-            sum: String::new(),
-        };
-        zoo.sum = zoo.line();
-        (!zoo.sum.is_empty()).then_some(zoo)
+        let words = [before, &["python3", "-c", ZOO]].concat();
+        let mut can = Command::new(words[0]);
+        let can = can
+            .args(&words[1..words.len() - 2])
+            .arg("--version")
+            .output();
+        let can = can.is_ok_and(|said| said.status.success());
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]);
+        can.then(|| {
+            let live = Live::start_command(command);
+            let sum = live.line();
+            Zoo { live, sum }
+        })
     }
 
-    fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.output.read_line(&mut line).expect("readable");
-        line
+    fn pid(&self) -> i32 {
+        self.live.pid()
     }
 
     fn ask(&mut self, text: &str) -> String {
-        writeln!(self.input, "{text}").expect("it reads");
-        self.line()
-    }
-}
-
-impl Drop for Zoo {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        writeln!(self.live.stdin(), "{text}").expect("it reads");
+        self.live.line()
     }
 }
 
@@ -102,10 +85,9 @@ macro_rules! zoo {
 
 #[test]
 fn shared_memory_of_every_kind_goes_and_comes_back_as_it_was() {
-    needs!("cap_bpf", "zram", "process_madvise");
-    let _guard = Guard::new();
+    live!("cap_bpf", "zram", "process_madvise");
     let mut zoo = zoo!();
-    let pid = zoo.pid.to_string();
+    let pid = zoo.pid().to_string();
     let told = parked(&["--pid", &pid]);
     assert!(number(&told["resident_before_bytes"]) > 56 * MIB, "{told}");
     assert!(number(&told["resident_after_bytes"]) < 4 * MIB, "{told}");
@@ -113,16 +95,15 @@ fn shared_memory_of_every_kind_goes_and_comes_back_as_it_was() {
     assert_eq!(zoo.ask("sum"), zoo.sum.clone());
     parked(&["--pid", &pid]);
     woken(&[&pid]);
-    assert!(rss_bytes(zoo.pid) > 50 * MIB);
+    assert!(rss_bytes(zoo.pid()) > 50 * MIB);
     assert_eq!(zoo.ask("sum"), zoo.sum.clone());
 }
 
 #[test]
 fn a_program_in_a_user_namespace_of_its_own_is_parked_like_any() {
-    needs!("cap_bpf", "zram", "process_madvise");
-    let _guard = Guard::new();
+    live!("cap_bpf", "zram", "process_madvise");
     let mut zoo = zoo!("unshare", "--user", "--map-root-user");
-    let pid = zoo.pid.to_string();
+    let pid = zoo.pid().to_string();
     let told = parked(&["--pid", &pid]);
     assert!(number(&told["resident_after_bytes"]) < 4 * MIB, "{told}");
     woken(&[&pid]);
@@ -131,28 +112,24 @@ fn a_program_in_a_user_namespace_of_its_own_is_parked_like_any() {
 
 #[test]
 fn a_program_that_execs_while_it_is_parked_is_another_and_nothing_is_left_of_the_first() {
-    needs!("cap_bpf", "zram", "process_madvise");
-    let _guard = Guard::new();
-    let devices = swap_devices();
+    live!("cap_bpf", "zram", "process_madvise");
     let mut zoo = zoo!();
-    let pid = zoo.pid.to_string();
+    let pid = zoo.pid().to_string();
     parked(&["--pid", &pid]);
-    writeln!(zoo.input, "exec").expect("it reads");
+    writeln!(zoo.live.stdin(), "exec").expect("it reads");
     wait_until("it to be another program", || {
         std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "cat\n")
     });
     let back = Strata::new(["wake", "--all", "--format", "json"]).finish();
     assert_eq!(back.code(), Some(0), "{}", back.stderr);
-    assert_eq!(zoo.ask("hello"), "hello\n");
+    assert_eq!(zoo.ask("hello"), "hello");
     assert!(list().is_empty());
-    assert_eq!(swap_devices(), devices, "the swap is gone");
+    assert_eq!(park_swap(), None, "the swap is gone");
 }
 
 #[test]
 fn where_swap_is_full_half_way_parking_ends_there_and_nothing_is_lost() {
-    needs!("cap_bpf", "zram", "process_madvise");
-    let _guard = Guard::new();
-    let devices = swap_devices();
+    live!("cap_bpf", "zram", "process_madvise");
     let mut touch = idler();
     let pid = touch.pid.to_string();
     let done = park_to("zram:32M", &["--pid", &pid]).finish();
@@ -165,14 +142,12 @@ fn where_swap_is_full_half_way_parking_ends_there_and_nothing_is_lost() {
     assert_whole(&mut touch);
     woken(&[&pid]);
     assert_whole(&mut touch);
-    assert_eq!(swap_devices(), devices);
+    assert_eq!(park_swap(), None);
 }
 
 #[test]
 fn children_that_a_parked_program_forks_have_all_that_it_held() {
-    needs!("cap_bpf", "zram", "process_madvise");
-    let _guard = Guard::new();
-    let devices = swap_devices();
+    live!("cap_bpf", "zram", "process_madvise");
     let mut touch = idler();
     let pid = touch.pid.to_string();
     parked(&["--tree", &pid]);
@@ -181,13 +156,12 @@ fn children_that_a_parked_program_forks_have_all_that_it_held() {
     woken(&[&pid]);
     touch.ask("reap");
     assert_whole(&mut touch);
-    assert_eq!(swap_devices(), devices);
+    assert_eq!(park_swap(), None);
 }
 
 #[test]
 fn memory_whose_pages_the_program_supplies_itself_stays_right() {
-    needs!("cap_bpf", "zram", "process_madvise");
-    let _guard = Guard::new();
+    live!("cap_bpf", "zram", "process_madvise");
     let mut fault = Command::new(support::programs::program("fault"))
         .args(["--size", "32M", "--seconds", "6"])
         .stdout(Stdio::piped())

@@ -9,13 +9,12 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::Value;
-use strata_linux::access::census::Census;
 use support::json::number;
 use support::leaks::Guard;
 use support::live::{Live, TestGroup, wait_until};
 use support::programs::{Touch, program};
 use support::residency::{forget, in_group, write_file};
-use support::strata::{Finished, Strata, patience};
+use support::strata::{Finished, Strata, assert_has, patience};
 
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("temporary folder")
@@ -67,8 +66,7 @@ fn accesses(folder: &Path) -> Vec<(u64, u64, String)> {
 
 #[test]
 fn a_recording_holds_the_pages_that_were_accessed_and_when() {
-    needs!("cap_bpf");
-    let _guard = Guard::new();
+    live!("cap_bpf");
     let folder = folder();
     // So small that walks come a tenth of a second apart on any machine.
     let mut touch = Touch::start(["--size", "28M"]);
@@ -121,8 +119,7 @@ fn a_recording_holds_the_pages_that_were_accessed_and_when() {
 
 #[test]
 fn the_command_keeps_its_exit_status_its_streams_and_its_signals() {
-    needs!("cap_bpf");
-    let _guard = Guard::new();
+    live!("cap_bpf");
     let folder = folder();
     // Ten intervals, however long they are here.
     let script = format!("cat; sleep {}; exit 7", 0.5 * f64::from(patience()));
@@ -155,8 +152,7 @@ fn the_command_keeps_its_exit_status_its_streams_and_its_signals() {
 
 #[test]
 fn a_full_disk_ends_the_recording_and_not_the_command() {
-    needs!("cap_bpf");
-    let _guard = Guard::new();
+    live!("cap_bpf");
     if !Path::new("/dev/full").exists() {
         skip!("no /dev/full");
     }
@@ -172,17 +168,12 @@ fn a_full_disk_ends_the_recording_and_not_the_command() {
     .args(["sh", "-c", "sleep 3; exit 4"])
     .finish();
     assert_eq!(said.code(), Some(4), "{}", said.stderr);
-    assert!(
-        said.stderr.contains("No space left on device"),
-        "{}",
-        said.stderr
-    );
+    assert_has(&said.stderr, "No space left on device");
 }
 
 #[test]
 fn what_was_recorded_before_a_crash_can_be_read() {
-    needs!("cap_bpf");
-    let _guard = Guard::new();
+    live!("cap_bpf");
     let folder = folder();
     let file = folder.path().join("run.strata");
     let mut touch = Touch::start(["--size", "16M"]);
@@ -196,28 +187,19 @@ fn what_was_recorded_before_a_crash_can_be_read() {
     live.end();
     let torn = Strata::new(["trace", "info"]).arg(&file).finish();
     assert_eq!(torn.code(), Some(1), "a torn file is told: {}", torn.stderr);
-    assert!(
-        torn.stderr.contains("end mark is missing"),
-        "{}",
-        torn.stderr
-    );
+    assert_has(&torn.stderr, "end mark is missing");
     let said = info(&file, &["--skip-broken"]);
     assert!(number(&said["distinct_pages"]) >= 4096, "{said}");
     let plan = Strata::new(["plan", "--skip-broken", "--slowdown", "5%"])
         .arg(&file)
         .finish()
         .expect_success();
-    assert!(
-        plan.stdout.contains("a slowdown of 5.00 % at most"),
-        "{}",
-        plan.stdout
-    );
+    assert_has(&plan.stdout, "a slowdown of 5.00 % at most");
 }
 
 #[test]
 fn a_bounded_recording_leaves_two_files_that_are_whole() {
-    needs!("cap_bpf");
-    let _guard = Guard::new();
+    live!("cap_bpf");
     let folder = folder();
     let [file, older] = ["run.strata", "run.strata.1"].map(|name| folder.path().join(name));
     // Several programs, each small enough to be walked at every interval.
@@ -250,8 +232,7 @@ fn a_bounded_recording_leaves_two_files_that_are_whole() {
 
 #[test]
 fn a_page_that_was_freed_comes_back_as_another() {
-    needs!("cap_bpf");
-    let _guard = Guard::new();
+    live!("cap_bpf");
     let folder = folder();
     let mut touch = Touch::start(["--size", "16M"]);
     touch.ask("writerange 0 100");
@@ -322,8 +303,7 @@ fn refaults(file: &Path, more: &[&str]) -> Vec<u64> {
 
 #[test]
 fn a_replay_comes_near_what_the_exact_trace_says() {
-    needs!("cap_bpf");
-    let _guard = Guard::new();
+    live!("cap_bpf");
     let folder = folder();
     let (recording, trace, said) = known(folder.path(), "log");
     let said = said.expect_success();
@@ -372,9 +352,7 @@ fn reader(group: &TestGroup, path: &Path, mib: u64) -> Touch {
 #[test]
 fn page_cache_that_was_read_again_is_told_page_by_page() {
     needs!("cap_bpf", "memory_cgroup");
-    if let Err(error) = Census::open() {
-        skip!("{error}");
-    }
+    needs_census!();
     let disk = open_disk!();
     let _guard = Guard::new();
     let folder = folder();
@@ -399,11 +377,7 @@ fn page_cache_that_was_read_again_is_told_page_by_page() {
     reader.ask("read 2048 512");
     live.signal(Signal::INT);
     assert!(live.end().success(), "{}", live.stderr());
-    assert!(
-        live.stderr().contains("censuses of page cache"),
-        "{}",
-        live.stderr()
-    );
+    assert_has(&live.stderr(), "censuses of page cache");
 
     let told = info(&file, &[]);
     let of_file = file_of(&told, &path).unwrap_or_else(|| panic!("no file in {told}"));
@@ -473,18 +447,13 @@ fn page_cache_that_was_read_again_is_told_page_by_page() {
     assert!(is_nearly(number(cache) / 4096, 1024 + 512), "{answer}");
     assert!(number(footprint) > number(cache), "{answer}");
     let text = plan(&[]);
-    assert!(
-        text.contains("of it page cache that is not mapped"),
-        "{text}"
-    );
+    assert_has(&text, "of it page cache that is not mapped");
 }
 
 #[test]
 fn page_cache_of_a_process_is_told_only_if_nobody_else_is_in_its_group() {
     needs!("cap_bpf", "memory_cgroup");
-    if let Err(error) = Census::open() {
-        skip!("{error}");
-    }
+    needs_census!();
     let disk = open_disk!();
     let _guard = Guard::new();
     let group = TestGroup::new("record-alone");

@@ -5,11 +5,9 @@ use crate::support;
 
 use serde_json::Value;
 use support::json::number_at;
-use support::leaks::Guard;
+use support::live::MIB;
 use support::programs::program;
 use support::strata::Strata;
-
-const MIB: u64 = 1 << 20;
 
 /// `strata run OPTIONS` of a program that touches 96 MiB and sleeps three seconds: its report.
 fn idle_under(options: &[&str]) -> Value {
@@ -25,8 +23,7 @@ fn idle_under(options: &[&str]) -> Value {
 
 #[test]
 fn without_a_cgroup_the_budget_is_held_over_resident_memory() {
-    needs!("page_walk", "zram", "process_madvise");
-    let _guard = Guard::new();
+    live!("page_walk", "zram", "process_madvise");
     let report = idle_under(&["--no-cgroup", "--swap", "zram:192M"]);
     assert_eq!(report["usage"]["measured_by"], "rss");
     assert!(number_at(&report, "/nr_processes") >= 1, "{report:#}");
@@ -47,8 +44,7 @@ fn without_a_cgroup_the_budget_is_held_over_resident_memory() {
 
 #[test]
 fn a_dry_run_sees_what_would_go_and_takes_nothing() {
-    needs!("page_walk");
-    let _guard = Guard::new();
+    live!("page_walk");
     // The swap is only played.
     let report = idle_under(&["--dry-run", "--swap", "zram:96M"]);
     assert_eq!(report["is_dry_run"], true);

@@ -9,8 +9,7 @@ use std::path::Path;
 
 use rustix::fs::{FlockOperation, flock};
 use serde_json::json;
-use support::leaks::Guard;
-use support::strata::{Finished, Strata};
+use support::strata::{Finished, Strata, assert_has};
 
 /// `strata run OPTIONS -- true` with its run directory there.
 fn run_in(run_dir: &Path, options: &[&str]) -> Finished {
@@ -38,8 +37,7 @@ fn plant(session: &Path, path: &Path, value: &str) {
 
 #[test]
 fn a_run_directory_that_others_can_write_is_refused_and_nothing_in_it_is_done() {
-    needs!("memory_cgroup");
-    let _guard = Guard::new();
+    live!("memory_cgroup");
     let home = tempfile::tempdir().expect("a directory");
     let precious = home.path().join("precious");
     fs::write(&precious, "mine").expect("written");
@@ -63,26 +61,28 @@ fn a_run_directory_that_others_can_write_is_refused_and_nothing_in_it_is_done() 
 
 #[test]
 fn a_state_that_names_what_strata_never_changes_is_left_and_told_of() {
-    needs!("memory_cgroup");
-    let _guard = Guard::new();
+    live!("memory_cgroup");
     let home = tempfile::tempdir().expect("a directory");
     let precious = home.path().join("precious");
     fs::write(&precious, "mine").expect("written");
     let run_dir = home.path().join("run");
     plant(&run_dir.join("1"), &precious, "planted");
+    // A directory that is no group.
+    let state = run_dir.join("1/state.json");
+    let mut planted = support::json::json_in(&state);
+    let steps = planted["undo"].as_array_mut().expect("steps");
+    steps.push(json!({ "undo": "remove_group", "path": home.path().join("strata-1") }));
+    fs::write(&state, planted.to_string()).expect("written");
+    fs::create_dir(home.path().join("strata-1")).expect("made");
     let run = run_in(&run_dir, &[]).expect_success();
-    assert!(
-        run.stderr.contains("nothing was done to it"),
-        "{}",
-        run.stderr
-    );
+    assert!(home.path().join("strata-1").exists());
+    assert_has(&run.stderr, "nothing was done to it");
     assert_eq!(fs::read_to_string(&precious).expect("read"), "mine");
 }
 
 #[test]
 fn nothing_of_another_boot_is_touched_and_a_state_that_can_not_be_read_is_left() {
-    needs!("memory_cgroup");
-    let _guard = Guard::new();
+    live!("memory_cgroup");
     let home = tempfile::tempdir().expect("a directory");
     // A file that looks like a control file of a group that was limited before the reboot.
     let control = home.path().join("memory.max");
@@ -102,14 +102,13 @@ fn nothing_of_another_boot_is_touched_and_a_state_that_can_not_be_read_is_left()
     assert!(!run_dir.join("old").exists(), "{said}");
     for id in ["garbled", "newer"] {
         assert!(run_dir.join(id).join("state.json").exists(), "{said}");
-        assert!(said.contains(&format!("run/{id}")), "{said}");
+        assert_has(&said, &format!("run/{id}"));
     }
 }
 
 #[test]
 fn an_old_lock_that_somebody_keeps_locked_stops_no_start() {
-    needs!("cap_bpf", "memory_cgroup", "zram");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup", "zram");
     let home = tempfile::tempdir().expect("a directory");
     let run_dir = home.path().join("run");
     fs::create_dir(&run_dir).expect("made");
@@ -132,24 +131,6 @@ fn an_old_lock_that_somebody_keeps_locked_stops_no_start() {
 }
 
 #[test]
-fn who_waits_for_a_lock_in_vain_says_who_has_it() {
-    needs!("memory_cgroup");
-    let _guard = Guard::new();
-    let home = tempfile::tempdir().expect("a directory");
-    let run_dir = home.path().join("run");
-    fs::create_dir(&run_dir).expect("made");
-    let path = run_dir.join(".sessions.lock");
-    let held = File::create(&path).expect("ours");
-    fs::set_permissions(&path, Permissions::from_mode(0o600)).expect("mode");
-    flock(&held, FlockOperation::LockExclusive).expect("locked");
-    let run = run_in(&run_dir, &[]);
-    drop(held);
-    assert_eq!(run.code(), Some(125), "{}", run.stderr);
-    let own = format!("held by process {}", std::process::id());
-    assert!(run.stderr.contains(&own), "{}", run.stderr);
-}
-
-#[test]
 fn an_empty_run_directory_is_named_as_that() {
     for verb in [
         &["run", "--memory", "64M", "--", "true"][..],
@@ -165,8 +146,7 @@ fn an_empty_run_directory_is_named_as_that() {
 /// As after a SIGKILL between the two.
 #[test]
 fn what_a_run_left_that_was_killed_before_its_keeper_goes_at_the_next_start() {
-    needs!("memory_cgroup");
-    let _guard = Guard::new();
+    live!("memory_cgroup");
     let home = tempfile::tempdir().expect("a directory");
     let run_dir = home.path().join("run");
     for name in ["41", "42", "43"] {

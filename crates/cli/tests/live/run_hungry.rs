@@ -5,14 +5,11 @@ use crate::support;
 use std::io::Write;
 use std::time::Duration;
 
-use rustix::process::Signal;
 use support::json::json_in;
-use support::leaks::Guard;
-use support::live::{Live, TestGroup, disk_directory, major_faults, swap_devices, wait_until};
+use support::live::{Live, MIB, TestGroup, disk_directory, major_faults, swap_devices, wait_until};
 use support::programs::{Touch, program};
-use support::strata::{Strata, patience};
+use support::strata::{Strata, assert_has, patience};
 
-const MIB: u64 = 1 << 20;
 /// What is said where a budget can't be met.
 const FLOOR: &str = "is below what the program can't give up";
 
@@ -20,8 +17,7 @@ const FLOOR: &str = "is below what the program can't give up";
 /// in four seconds), and with the kernel's reclaim nothing was told at all.
 #[test]
 fn a_budget_below_what_is_locked_is_told_and_does_not_thrash() {
-    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
     for actuator in ["pageout", "auto", "reclaim"] {
         let group = TestGroup::new("locked");
         let mut touch = Touch::start(["--size", "64M"]);
@@ -42,8 +38,7 @@ fn a_budget_below_what_is_locked_is_told_and_does_not_thrash() {
             "{actuator} thrashes"
         );
         assert_eq!(touch.ask("verify 0 16384"), "0");
-        live.signal(Signal::INT);
-        assert_eq!(live.end().code(), Some(0), "{}", live.stderr());
+        live.interrupt();
         assert_eq!(
             live.stderr().matches(FLOOR).count(),
             1,
@@ -56,31 +51,10 @@ fn a_budget_below_what_is_locked_is_told_and_does_not_thrash() {
     }
 }
 
-/// It pulls pages back as fast as one thread reclaims, and had filled its memory up to the hard limit before the
-/// first look: once it stood a fifth above the budget for as long as it ran, one run in four on cgroup v1.
-#[test]
-fn a_program_that_uses_all_it_has_alike_stays_within_its_budget() {
-    needs!("memory_cgroup", "zram", "process_madvise");
-    let _guard = Guard::new();
-    for _ in 0..3 {
-        let (run, report) = Strata::new(["run", "--memory", "40M", "--swap", "zram:128M", "--"])
-            .arg(program("checksum"))
-            .args(["--size", "64M", "--seconds", "4"])
-            .finish_with_report();
-        assert_eq!(run.code(), Some(0), "{}", run.stderr);
-        assert_eq!(run.json_lines()[0]["bad"], 0, "{}", run.stdout);
-        let usage = |name: &str| report["usage"][name].as_u64().expect("a number");
-        let above = usage("above_budget_ms");
-        assert!(above * 20 <= usage("observed_ms"), "{report:#}");
-        assert!(usage("mean_bytes") >= 36 * MIB, "{report:#}");
-    }
-}
-
 /// Locked a little at a time: what locks in a few milliseconds is faster than any relief on cgroup v1.
 #[test]
 fn a_command_that_locks_more_than_its_budget_goes_on_and_the_floor_is_told() {
-    needs!("cap_bpf", "memory_cgroup", "zram");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup", "zram");
     let mut live = Live::start(
         &Strata::new(["run", "--memory", "32M", "--swap", "zram:64M", "--"])
             .arg(program("touch"))
@@ -106,14 +80,14 @@ fn a_command_that_locks_more_than_its_budget_goes_on_and_the_floor_is_told() {
 /// The limit gives way to be kind, but not without end, and not for pages that can't go: with
 /// `--swappiness 0` and room in swap it once rose as far as the program grew.
 #[test]
-fn a_kill_for_want_of_memory_is_named() {
-    needs!("cap_bpf", "memory_cgroup", "zram");
-    let _guard = Guard::new();
+fn a_kill_for_want_of_memory_is_named_and_swap_is_named_as_the_remedy() {
+    live!("cap_bpf", "memory_cgroup", "zram");
     for options in [
-        ["--swap", "zram:16M", "--swappiness", "60"],
-        ["--swap", "zram:256M", "--swappiness", "0"],
+        &["--swap", "zram:16M", "--swappiness", "60"][..],
+        &["--swap", "zram:256M", "--swappiness", "0"],
+        &[],
     ] {
-        if options[3] != "0" && !swap_devices().is_empty() {
+        if !options.ends_with(&["0"]) && !swap_devices().is_empty() {
             eprintln!("not tried with {options:?}: others' swap would be filled first");
             continue;
         }
@@ -125,37 +99,18 @@ fn a_kill_for_want_of_memory_is_named() {
             .finish_with_report();
         assert_eq!(run.code(), Some(128 + 9), "{options:?}: {}", run.stderr);
         assert_eq!(report["ending"]["is_oom_kill"], true, "{report:#}");
-        assert!(run.stderr.contains("out of memory"), "{}", run.stderr);
+        assert_has(&run.stderr, "out of memory");
         let peak = report["usage"]["peak_bytes"].as_u64().expect("peak");
         assert!(peak <= 128 * MIB, "{options:?}: {} MiB", peak / MIB);
+        if options.is_empty() {
+            assert_has(&report["warnings"].to_string(), "no free swap");
+        }
     }
-}
-
-#[test]
-fn without_swap_a_kill_for_want_of_memory_is_named_and_swap_is_named_as_the_remedy() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
-    if !swap_devices().is_empty() {
-        skip!("this machine has swap, which the program would fill first");
-    }
-    let (run, report) = Strata::new(["run", "--memory", "48M", "--"])
-        .arg(program("grow"))
-        .args(["--size", "400M"])
-        .finish_with_report();
-    if !swap_devices().is_empty() {
-        skip!("somebody else has made swap meanwhile");
-    }
-    assert_eq!(run.code(), Some(128 + 9), "{}", run.stderr);
-    assert_eq!(report["ending"]["is_oom_kill"], true, "{report:#}");
-    assert!(run.stderr.contains("out of memory"), "{}", run.stderr);
-    let warnings = report["warnings"].to_string();
-    assert!(warnings.contains("no free swap"), "{warnings}");
 }
 
 #[test]
 fn without_swap_anonymous_memory_stays_and_that_is_told() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup");
     if !swap_devices().is_empty() {
         skip!("this machine has swap, so anonymous memory can go");
     }
@@ -177,8 +132,7 @@ fn without_swap_anonymous_memory_stays_and_that_is_told() {
 /// Anonymous memory below the budget and a mapped file above it: only the file's pages can go.
 #[test]
 fn without_swap_file_pages_are_still_evicted() {
-    needs!("cap_bpf", "memory_cgroup", "process_madvise");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup", "process_madvise");
     if !swap_devices().is_empty() {
         skip!("this machine has swap, so anonymous memory can go");
     }
@@ -215,8 +169,7 @@ fn without_swap_file_pages_are_still_evicted() {
 /// The program needs 124 MiB, the limit gives way to 112 MiB, and swap has 16 MiB: it hardly fits.
 #[test]
 fn full_swap_is_told_and_either_nothing_is_lost_or_the_kill_is_named() {
-    needs!("cap_bpf", "memory_cgroup", "zram");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup", "zram");
     if !swap_devices().is_empty() {
         skip!("this machine has other swap, which would not be full");
     }
@@ -241,8 +194,7 @@ fn full_swap_is_told_and_either_nothing_is_lost_or_the_kill_is_named() {
 
 #[test]
 fn letting_go_of_a_process_puts_every_value_back_and_it_is_never_moved() {
-    needs!("cap_bpf", "memory_cgroup", "zram");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup", "zram");
     let group = TestGroup::new("attach");
     let mut touch = Touch::start(["--size", "64M"]);
     group.take(touch.pid);
@@ -261,8 +213,7 @@ fn letting_go_of_a_process_puts_every_value_back_and_it_is_never_moved() {
         wait_until("the budget to be met", || group.usage_bytes() <= 40 * MIB);
         assert_ne!(group.values(), values, "it is limited");
         assert_eq!(support::live::memory_group_of(touch.pid), group.path);
-        live.signal(Signal::INT);
-        assert_eq!(live.end().code(), Some(0), "{}", live.stderr());
+        live.interrupt();
         assert_eq!(group.values(), values, "after {target:?}");
         assert_eq!(support::live::memory_group_of(touch.pid), group.path);
         assert_eq!(touch.ask("verify 0 16384"), "0");

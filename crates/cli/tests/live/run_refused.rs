@@ -195,8 +195,7 @@ fn without_bpf_auto_falls_back_to_smaps_says_so_and_holds_the_budget() {
 
 #[test]
 fn watched_by_smaps_the_budget_holds_and_the_data_is_right() {
-    needs!("memory_cgroup", "zram", "process_madvise");
-    let _guard = Guard::new();
+    live!("memory_cgroup", "zram", "process_madvise");
     let (run, report) = Strata::new(["run", "--memory", "40M", "--swap", "zram:128M"])
         .args(["--access", "smaps", "--"])
         .arg(program("checksum"))
@@ -211,8 +210,7 @@ fn watched_by_smaps_the_budget_holds_and_the_data_is_right() {
 
 #[test]
 fn a_cgroup_that_cannot_be_written_is_one_clear_error() {
-    needs!("memory_cgroup");
-    let _guard = Guard::new();
+    live!("memory_cgroup");
     let (mount, _) = memory_mount().expect("a memory controller");
     // In a mount namespace of its own, so that nobody else notices.
     let script = format!(
@@ -227,8 +225,7 @@ fn a_cgroup_that_cannot_be_written_is_one_clear_error() {
 
 #[test]
 fn a_process_that_cannot_be_managed_is_one_clear_error() {
-    needs!("memory_cgroup");
-    let _guard = Guard::new();
+    live!("memory_cgroup");
     let mut gone = Command::new(program("status"))
         .stdout(Stdio::null())
         .spawn()
@@ -298,8 +295,7 @@ wait $second 2>/dev/null
 
 #[test]
 fn a_pid_that_is_taken_by_another_process_is_let_go_of_untouched() {
-    needs!("cap_bpf", "zram", "process_madvise");
-    let _guard = Guard::new();
+    live!("cap_bpf", "zram", "process_madvise");
     let directory = tempfile::tempdir().expect("directory");
     // Sessions of others must not be judged from where their processes can't be seen.
     let child = Command::new("unshare")

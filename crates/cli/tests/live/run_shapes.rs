@@ -8,10 +8,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 use support::leaks::Guard;
+use support::live::MIB;
 use support::programs::program;
-use support::strata::{Finished, Strata, patience};
-
-const MIB: u64 = 1 << 20;
+use support::strata::{Finished, Strata, assert_has, patience};
 
 /// Seconds for a program's option, longer where everything is slower.
 fn seconds(count: u32) -> String {
@@ -62,8 +61,7 @@ fn applied_bytes(report: &Value) -> u64 {
 /// and 3 s of CPU in 4 s), and clearing accessed bits did nothing.
 #[test]
 fn a_process_whose_first_thread_has_ended_is_left_to_the_kernel_and_that_is_told() {
-    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
     let orders = format!(
         "writerange 0 9000\nleaderexit\nwriterange 9000 7384\nsleep {}\nverify 0 16384\nexit 0\n",
         seconds(2)
@@ -79,16 +77,10 @@ fn a_process_whose_first_thread_has_ended_is_left_to_the_kernel_and_that_is_told
         match actuator {
             // At times the kernel has done all of it before pageout is asked for the first time.
             "auto" if warnings.contains("first thread") => {
-                assert!(
-                    warnings.contains("the kernel's reclaim does the work"),
-                    "{warnings}"
-                );
+                assert_has(&warnings, "the kernel's reclaim does the work");
             }
             "pageout" => {
-                assert!(
-                    warnings.contains("its first thread has exited"),
-                    "{warnings}"
-                );
+                assert_has(&warnings, "its first thread has exited");
                 assert!(cpu_ms < elapsed_ms * 7 / 10, "it spins: {report:#}");
             }
             _ => assert_eq!(warnings, "[]", "{actuator}"),
@@ -98,8 +90,7 @@ fn a_process_whose_first_thread_has_ended_is_left_to_the_kernel_and_that_is_told
 
 #[test]
 fn a_program_is_followed_through_exec() {
-    needs!("cap_bpf", "memory_cgroup", "zram");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup", "zram");
     let stay = seconds(1);
     let words = [
         "execchain",
@@ -120,8 +111,7 @@ fn a_program_is_followed_through_exec() {
 
 #[test]
 fn children_that_come_under_pressure_keep_what_they_inherited() {
-    needs!("cap_bpf", "memory_cgroup", "zram");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup", "zram");
     let stay = seconds(1);
     let words = [
         "forker",
@@ -143,8 +133,7 @@ fn children_that_come_under_pressure_keep_what_they_inherited() {
 
 #[test]
 fn sixty_thousand_mappings_are_managed() {
-    needs!("cap_bpf", "memory_cgroup", "zram");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup", "zram");
     let stay = seconds(2);
     let words = ["mapstorm", "--mappings", "60000", "--seconds", &stay];
     let (_, report) = run_within("96M", "pageout", &words, "");
@@ -153,8 +142,7 @@ fn sixty_thousand_mappings_are_managed() {
 
 #[test]
 fn mappings_that_come_and_go_under_pressure_are_right() {
-    needs!("cap_bpf", "memory_cgroup", "zram");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup", "zram");
     let stay = seconds(2);
     let words = [
         "mapstorm",
@@ -175,8 +163,7 @@ fn mappings_that_come_and_go_under_pressure_are_right() {
 /// of cgroup v1 before anybody can look, and what happens there is the kernel's business.
 #[test]
 fn a_terabyte_of_nothing_is_managed_and_its_page_tables_are_told_as_the_floor() {
-    needs!("cap_bpf", "memory_cgroup", "zram");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup", "zram");
     let stay = seconds(3);
     let words = [
         "sparse",
@@ -191,10 +178,7 @@ fn a_terabyte_of_nothing_is_managed_and_its_page_tables_are_told_as_the_floor() 
     ];
     let (_, report) = run_within("32M", "auto", &words, "");
     let warnings = report["warnings"].to_string();
-    assert!(
-        warnings.contains("below what the program can't give up"),
-        "{warnings}"
-    );
+    assert_has(&warnings, "below what the program can't give up");
     let words = ["sparse", "--size", "1T", "--touch", "64", "--seconds", "1"];
     let (_, report) = run_within("32M", "auto", &words, "");
     assert_eq!(report["warnings"].to_string(), "[]");
@@ -329,8 +313,7 @@ fn huge_pages_that_are_in_use_all_over_stay_huge() {
 
 #[test]
 fn pages_that_the_program_supplies_itself_are_right() {
-    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
     let stay = seconds(2);
     for actuator in ["pageout", "auto"] {
         let (run, report) = Strata::new(["run", "--memory", "40M", "--swap", "zram:256M"])
@@ -370,8 +353,7 @@ fn merged_pages_are_right() {
 
 #[test]
 fn pages_offered_for_merging_are_evicted_like_any_other_until_they_are() {
-    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
     let stay = seconds(2);
     let words = ["twins", "--size", "64M", "--seconds", &stay];
     let (run, report) = run_within("40M", "pageout", &words, "");

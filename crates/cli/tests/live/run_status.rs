@@ -13,12 +13,9 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::Value;
 use support::json::json_in;
-use support::leaks::Guard;
-use support::live::{Live, memory_mount, swap_devices, try_thrice, wait_until};
+use support::live::{MIB, memory_mount, start_signals, try_thrice, wait_until};
 use support::programs::program;
-use support::strata::{Strata, finish, patience};
-
-const MIB: u64 = 1 << 20;
+use support::strata::{Strata, assert_has, finish, patience};
 
 /// `strata run --memory 64M --quiet -- NAME`.
 fn run_quietly(name: &str) -> Strata {
@@ -31,9 +28,8 @@ fn run_tool(words: &[&str]) -> Strata {
 }
 
 #[test]
-fn the_program_has_its_own_stdin_stdout_environment_and_directory() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
+fn the_program_has_its_own_streams_environment_and_directory() {
+    live!("cap_bpf", "memory_cgroup");
     let said = run_quietly("status")
         .arg("--echo")
         .stdin("one\ntwo\n")
@@ -43,6 +39,9 @@ fn the_program_has_its_own_stdin_stdout_environment_and_directory() {
         (said.stdout.as_str(), said.stderr.as_str()),
         ("one\ntwo\n", "")
     );
+
+    let said = run_tool(&["sh", "-c", "echo complaint >&2; exit 3"]).finish();
+    assert_eq!((said.code(), &*said.stderr), (Some(3), "complaint\n"));
 
     let directory = tempfile::tempdir().expect("directory");
     let here = directory.path().canonicalize().expect("path");
@@ -59,18 +58,8 @@ fn the_program_has_its_own_stdin_stdout_environment_and_directory() {
 }
 
 #[test]
-fn the_program_s_stderr_is_its_own() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
-    let said = run_tool(&["sh", "-c", "echo complaint >&2; exit 3"]).finish();
-    assert_eq!(said.stderr, "complaint\n");
-    assert_eq!(said.code(), Some(3));
-}
-
-#[test]
 fn the_exit_status_is_the_program_s_own() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup");
     for code in ["0", "1", "7", "125", "255"] {
         let run = run_quietly("status").args(["--code", code]).finish();
         assert_eq!(run.code(), code.parse().ok(), "{}", run.stderr);
@@ -79,8 +68,7 @@ fn the_exit_status_is_the_program_s_own() {
 
 #[test]
 fn a_program_ended_by_a_signal_gives_128_and_its_number() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup");
     for signal in [2, 9, 11, 15] {
         let (run, report) = Strata::new(["run", "--memory", "64M", "--"])
             .arg(program("status"))
@@ -95,8 +83,7 @@ fn a_program_ended_by_a_signal_gives_128_and_its_number() {
 
 #[test]
 fn a_command_that_is_not_there_is_127_and_one_that_cannot_be_executed_126() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup");
     let run = run_tool(&["no-such-program-anywhere"]).finish();
     assert_eq!(run.code(), Some(127), "{}", run.stderr);
     assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);
@@ -118,13 +105,13 @@ fn a_command_that_is_not_there_is_127_and_one_that_cannot_be_executed_126() {
 }
 
 #[test]
-fn a_program_that_ends_at_once_leaves_a_report_all_the_same() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
+fn a_program_that_ends_at_once_leaves_a_report_all_the_same_and_quiet_says_nothing() {
+    live!("cap_bpf", "memory_cgroup");
     for _ in 0..5 {
         let (run, report) =
-            Strata::new(["run", "--memory", "64M", "--", "true"]).finish_with_report();
+            Strata::new(["run", "--memory", "64M", "--quiet", "--", "true"]).finish_with_report();
         assert_eq!(run.code(), Some(0), "{}", run.stderr);
+        assert_eq!((run.stdout.as_str(), run.stderr.as_str()), ("", ""));
         assert_eq!(report["ending"]["how"], "exited");
         assert_eq!(
             report["warnings"].as_array().map(Vec::len),
@@ -132,28 +119,6 @@ fn a_program_that_ends_at_once_leaves_a_report_all_the_same() {
             "{report:#}"
         );
     }
-}
-
-#[test]
-fn two_hundred_children_are_managed_together() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
-    // Long enough that a whole look at them fits in, in a guest as well: there a walk of 200 spaces
-    // takes many seconds.
-    let seconds = (4 * patience()).to_string();
-    let (run, report) = Strata::new(["run", "--memory", "100M", "--swap", "zram:256M", "--"])
-        .arg(program("forker"))
-        .args(["--children", "200", "--size", "512K", "--seconds", &seconds])
-        .finish_with_report();
-    assert_eq!(run.code(), Some(0), "{}", run.stderr);
-    assert_eq!(run.json_lines()[0]["failed"], 0, "{}", run.stdout);
-    let seen = report["nr_processes"].as_u64().expect("count");
-    assert!(
-        seen >= 200,
-        "{seen} processes seen in {} ms, walks: {}",
-        report["elapsed_ms"],
-        report["walks"]
-    );
 }
 
 /// 300 children under Strata under these `ulimit`s; its standard output and its report.
@@ -192,8 +157,7 @@ fn run_many(limits: &str, run_dir: &Path) -> (String, Value) {
 
 #[test]
 fn more_children_than_the_soft_limit_has_files_are_managed() {
-    needs!("cap_bpf", "memory_cgroup", "zram");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup", "zram");
     let run_dir = tempfile::tempdir().expect("directory");
     // Slow processors may leave so many programs just above the budget, which is told.
     let is_silent = |report: &Value| patience() > 1 || report["warnings"] == serde_json::json!([]);
@@ -213,30 +177,19 @@ fn more_children_than_the_soft_limit_has_files_are_managed() {
 
 #[test]
 fn at_the_hard_limit_of_files_it_is_said_and_the_rest_is_managed() {
-    needs!("cap_bpf", "memory_cgroup", "zram");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup", "zram");
     let run_dir = tempfile::tempdir().expect("directory");
     let (_, report) = run_many("ulimit -n 256", run_dir.path());
     let warnings = report["warnings"].to_string();
-    assert!(warnings.contains("no more than 256 files"), "{warnings}");
+    assert_has(&warnings, "no more than 256 files");
     assert!(!warnings.contains("swap"), "there is swap: {warnings}");
     assert!(report["nr_processes"].as_u64() >= Some(100), "{report:#}");
 }
 
-/// Starts `signals` behind Strata; its pid as well.
-fn start_signals(options: &[&str]) -> (Live, i32) {
-    let live = Live::start(&run_quietly("signals").args(options));
-    let told = live.json();
-    let pid = told["pid"].as_i64().expect("pid") as i32;
-    assert_eq!(told["pgid"], live.pid(), "it stays in our process group");
-    (live, pid)
-}
-
 #[test]
 fn term_hup_and_the_user_signals_are_passed_on() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
-    let (mut live, _) = start_signals(&[]);
+    live!("cap_bpf", "memory_cgroup");
+    let (mut live, _) = start_signals(Strata::new(["run", "--memory", "64M", "--quiet"]));
     let told = [
         (Signal::HUP, "HUP"),
         (Signal::USR1, "USR1"),
@@ -253,8 +206,7 @@ fn term_hup_and_the_user_signals_are_passed_on() {
 /// Started under nohup, it ignores HUP: so does the program, and nothing else.
 #[test]
 fn the_program_gets_the_signal_settings_strata_was_started_with() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup");
     let strata = run_tool(&["grep", "Sig", "/proc/self/status"]).command();
     let said = Command::new("sh")
         .args(["-c", "trap '' HUP; exec \"$0\" \"$@\""])
@@ -274,8 +226,7 @@ fn the_program_gets_the_signal_settings_strata_was_started_with() {
 
 #[test]
 fn the_program_runs_as_the_user_that_is_named() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup");
     let run = |user: &str| {
         let options = ["run", "--memory", "64M", "--quiet", "--user", user];
         Strata::new(options)
@@ -295,17 +246,12 @@ fn the_program_runs_as_the_user_that_is_named() {
     let refused = run("no-such-user");
     assert_eq!(refused.code(), Some(2), "{}", refused.stderr);
     assert_eq!(refused.stderr.lines().count(), 1, "{}", refused.stderr);
-    assert!(
-        refused.stderr.contains("no-such-user"),
-        "{}",
-        refused.stderr
-    );
+    assert_has(&refused.stderr, "no-such-user");
 }
 
 #[test]
 fn a_run_that_is_over_before_a_walk_tells_what_the_kernel_took() {
-    needs!("cap_bpf", "memory_cgroup", "zram");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup", "zram");
     let (run, report) = Strata::new(["run", "--memory", "48M", "--swap", "zram:256M", "--"])
         .arg(program("checksum"))
         .args(["--size", "120M", "--seconds", "3"])
@@ -329,8 +275,7 @@ fn a_run_that_is_over_before_a_walk_tells_what_the_kernel_took() {
 
 #[test]
 fn the_report_tells_the_whole_run() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup");
     // Pages that Strata takes itself are counted on a busy machine, too, where the rest is left to programs.
     let (run, report) = Strata::new(["run", "--memory", "48M", "--swap", "zram:128M"])
         .args(["--actuator", "pageout", "--"])
@@ -374,19 +319,8 @@ fn the_report_tells_the_whole_run() {
 }
 
 #[test]
-fn quiet_says_nothing_and_writes_the_report_all_the_same() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
-    let (run, report) =
-        Strata::new(["run", "--memory", "64M", "--quiet", "--", "true"]).finish_with_report();
-    assert_eq!((run.stdout.as_str(), run.stderr.as_str()), ("", ""));
-    assert_eq!(report["ending"]["how"], "exited");
-}
-
-#[test]
 fn policy_none_sets_the_kernel_s_limit_and_looks_at_nothing() {
-    needs!("memory_cgroup");
-    let _guard = Guard::new();
+    live!("memory_cgroup");
     let (run, report) = Strata::new([
         "run",
         "--memory",
@@ -410,26 +344,16 @@ fn policy_none_sets_the_kernel_s_limit_and_looks_at_nothing() {
 
 #[test]
 fn a_dry_run_of_a_command_leaves_it_in_our_group_and_makes_no_swap() {
-    needs!("cap_bpf");
-    let _guard = Guard::new();
-    let swaps = swap_devices();
+    live!("cap_bpf");
     let own = fs::read_to_string("/proc/self/cgroup").expect("cgroup");
-    let said = Strata::new([
-        "run",
-        "--memory",
-        "64M",
-        "--swap",
-        "zram:64M",
-        "--dry-run",
-        "-q",
-    ])
-    .args(["--", "cat", "/proc/self/cgroup", "/proc/swaps"])
-    .finish()
-    .expect_success();
+    let said = Strata::new(["run", "--memory", "64M", "--swap", "zram:67M", "--dry-run"])
+        .args(["-q", "--", "cat", "/proc/self/cgroup", "/proc/swaps"])
+        .finish()
+        .expect_success();
     assert!(said.stdout.starts_with(&own), "{}", said.stdout);
-    assert_eq!(
-        said.stdout.matches("/dev/").count(),
-        swaps.len(),
+    let is_made = |kib: &str| kib == "68608" || kib == "68604";
+    assert!(
+        !said.stdout.split_whitespace().any(is_made),
         "{}",
         said.stdout
     );
@@ -438,8 +362,7 @@ fn a_dry_run_of_a_command_leaves_it_in_our_group_and_makes_no_swap() {
 /// On v2 no group can be made below one that has processes, and one beside would be out of reach of the outer budget.
 #[test]
 fn a_wrapper_in_a_wrapper_works_or_says_what_is_in_its_way() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup");
     let inner = [
         support::strata::binary(),
         "run",

@@ -5,15 +5,13 @@ use crate::support;
 use std::fs;
 
 use rustix::process::Signal;
-use support::leaks::Guard;
 use support::live::{Live, TestGroup, memory_group_of, wait_until};
 use support::programs::program;
 use support::strata::Strata;
 
 #[test]
 fn a_group_that_is_deleted_under_us_is_told_and_the_program_goes_on() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup");
     let mut live = Live::start(
         &Strata::new(["run", "--memory", "64M", "--"])
             .arg(program("signals"))
@@ -41,8 +39,7 @@ fn pipe_in(directory: &std::path::Path) -> std::path::PathBuf {
 /// To open such a pipe waited for ever, before the program and without a word.
 #[test]
 fn a_pipe_that_nobody_reads_is_refused_as_report_trace_and_metrics() {
-    needs!("memory_cgroup");
-    let _guard = Guard::new();
+    live!("memory_cgroup");
     let directory = tempfile::tempdir().expect("a directory");
     let pipe = pipe_in(directory.path());
     for (option, why) in [
@@ -63,8 +60,7 @@ fn a_pipe_that_nobody_reads_is_refused_as_report_trace_and_metrics() {
 
 #[test]
 fn a_report_that_nobody_takes_is_given_up_and_the_status_is_the_programs() {
-    needs!("memory_cgroup");
-    let _guard = Guard::new();
+    live!("memory_cgroup");
     let directory = tempfile::tempdir().expect("a directory");
     let pipe = pipe_in(directory.path());
     let mut options = fs::File::options();
@@ -82,8 +78,7 @@ fn a_report_that_nobody_takes_is_given_up_and_the_status_is_the_programs() {
 
 #[test]
 fn report_and_trace_can_both_be_written_to_stdout() {
-    needs!("memory_cgroup");
-    let _guard = Guard::new();
+    live!("memory_cgroup");
     for option in ["--report", "--trace"] {
         // Once as a pipe, once as a file.
         let line = ["run", "--memory", "32M", "--policy", "none", option];
@@ -104,8 +99,7 @@ fn report_and_trace_can_both_be_written_to_stdout() {
 
 #[test]
 fn a_group_that_uses_more_is_brought_down_to_the_limit_that_the_kernel_holds() {
-    needs!("memory_cgroup", "zram");
-    let _guard = Guard::new();
+    live!("memory_cgroup", "zram");
     let group = TestGroup::new("lowered");
     let mut grown = support::residency::in_group(&group, program("idle"))
         .args(["--size", "64M"])
@@ -127,8 +121,7 @@ fn a_group_that_uses_more_is_brought_down_to_the_limit_that_the_kernel_holds() {
         .arg(&group.path),
     );
     wait_until("usage below the limit", || group.usage_bytes() <= 40 << 20);
-    live.signal(Signal::INT);
-    assert_eq!(live.end().code(), Some(0), "{}", live.stderr());
+    live.interrupt();
     grown.kill().expect("ended");
     grown.wait().expect("waited for");
 }

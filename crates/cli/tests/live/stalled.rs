@@ -4,12 +4,11 @@ use crate::guard::{ACTING, Idler, MIB, bytes, guard, of, wait_for};
 use crate::support;
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
-use support::leaks::Guard;
 use support::live::{Live, TestGroup, wait_until};
 use support::programs::program;
 use support::residency::in_group;
@@ -18,9 +17,7 @@ use tempfile::TempDir;
 
 /// A program that writes to a mapped file of a frozen file system, in a group of its own. Thawed when dropped.
 struct Stalled {
-    child: Child,
-    stdin: ChildStdin,
-    stdout: BufReader<ChildStdout>,
+    live: Live,
     _group: TestGroup,
     at: PathBuf,
     _directory: TempDir,
@@ -47,24 +44,15 @@ impl Stalled {
             return Err("no image with ext4 can be mounted".to_owned());
         }
         let group = TestGroup::new(&format!("guard-{name}"));
-        let mut child = in_group(&group, program("stall"))
-            .arg("--file")
-            .arg(at.join("file"))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("starts");
-        let stdin = child.stdin.take().expect("piped");
-        let stdout = BufReader::new(child.stdout.take().expect("piped"));
+        let mut command = in_group(&group, program("stall"));
+        command.arg("--file").arg(at.join("file"));
         let mut stalled = Stalled {
-            child,
-            stdin,
-            stdout,
+            live: Live::start_command(command),
             _group: group,
             at,
             _directory: directory,
         };
-        stalled.line();
+        stalled.live.line();
         let frozen = stalled.freeze("-f");
         if !frozen {
             return Err("fsfreeze: the file system can't be frozen".to_owned());
@@ -80,15 +68,9 @@ impl Stalled {
         is_done(Command::new("fsfreeze").arg(how).arg(&self.at))
     }
 
-    fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.stdout.read_line(&mut line).expect("a line");
-        line.trim().to_owned()
-    }
-
     fn ask(&mut self, letter: &str) -> String {
-        writeln!(self.stdin, "{letter}").expect("it reads");
-        self.line()
+        writeln!(self.live.stdin(), "{letter}").expect("it reads");
+        self.live.line()
     }
 
     /// How often it has mapped and unmapped memory.
@@ -97,7 +79,7 @@ impl Stalled {
     }
 
     fn pid(&self) -> i32 {
-        self.child.id() as i32
+        self.live.pid()
     }
 
     /// Threads in a wait that can't be interrupted.
@@ -121,8 +103,8 @@ impl Stalled {
 impl Drop for Stalled {
     fn drop(&mut self) {
         self.freeze("-u");
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.live.signal(Signal::KILL);
+        self.live.end();
         is_done(Command::new("umount").arg(&self.at));
     }
 }
@@ -134,8 +116,7 @@ fn is_done(command: &mut Command) -> bool {
 
 #[test]
 fn a_guard_stops_nobody_who_waits_for_a_frozen_file_system() {
-    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
     let stalled = match Stalled::start("stall") {
         Ok(stalled) => stalled,
         Err(why) => skip!("{why}"),
@@ -163,8 +144,7 @@ fn a_guard_stops_nobody_who_waits_for_a_frozen_file_system() {
 
 #[test]
 fn a_program_that_holds_the_lock_of_its_memory_holds_up_neither_guard_nor_park() {
-    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
     let mut stalled = match Stalled::start("hold") {
         Ok(stalled) => stalled,
         Err(why) => skip!("{why}"),

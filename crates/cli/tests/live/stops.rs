@@ -10,22 +10,15 @@ use std::process::Command;
 
 use rustix::process::Signal;
 use serde_json::Value;
-use support::leaks::Guard;
-use support::live::{Live, TestGroup, memory_group_of, send, state, stop, wait_until};
+use support::live::{
+    Live, TestGroup, limit_bytes, memory_group_of, send, start_signals, state, stop, wait_until,
+};
 use support::programs::{Touch, program};
 use support::strata::{Strata, binary};
 
 const CTRL_C: u8 = 3;
 const CTRL_Z: u8 = 26;
 const CTRL_BACKSLASH: u8 = 28;
-
-/// The limit of a group, `None` where there is none.
-fn limit_bytes(group: &Path) -> Option<u64> {
-    let read = |name| fs::read_to_string(group.join(name));
-    let text = read("memory.limit_in_bytes").or_else(|_| read("memory.max"));
-    let bytes = text.expect("a limit").trim().parse::<u64>().ok();
-    bytes.filter(|bytes| *bytes < 1 << 62)
-}
 
 /// (v1) Whether tasks that meet the limit wait instead of being killed.
 fn is_oom_killer_off(group: &Path) -> bool {
@@ -40,13 +33,6 @@ fn has_terminal(pid: i32) -> bool {
     // state, parent, group, session, terminal, group that has it
     let fields: Vec<&str> = fields.split_whitespace().collect();
     fields.len() > 5 && fields[2] == fields[5]
-}
-
-/// `strata VERB OPTIONS -- signals`; the pid of `signals` as well.
-fn start_signals(strata: Strata) -> (Live, i32) {
-    let live = Live::start(&strata.arg("--").arg(program("signals")));
-    let pid = live.json()["pid"].as_i64().expect("pid") as i32;
-    (live, pid)
 }
 
 /// Stops the program, lets it go on by itself, and ends it: all of that alone.
@@ -70,8 +56,7 @@ fn stop_and_continue(live: &mut Live, pid: i32, meanwhile: impl FnOnce()) {
 
 #[test]
 fn a_program_stopped_and_continued_alone_is_answered_for_and_its_end_reported() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup");
     let run_dir = tempfile::tempdir().expect("directory");
     let run = Strata::new(["run", "--memory", "64M", "--quiet"]);
     let (mut live, pid) = start_signals(run.env("STRATA_RUN_DIR", run_dir.path()));
@@ -87,8 +72,7 @@ fn a_program_stopped_and_continued_alone_is_answered_for_and_its_end_reported() 
 
 #[test]
 fn a_recorded_program_stopped_and_continued_alone_is_recorded_to_its_end() {
-    needs!("cap_bpf");
-    let _guard = Guard::new();
+    live!("cap_bpf");
     let directory = tempfile::tempdir().expect("directory");
     let record = Strata::new(["record", "--quiet", "-o"]).arg(directory.path().join("r.strata"));
     let (mut live, pid) = start_signals(record);
@@ -98,8 +82,7 @@ fn a_recorded_program_stopped_and_continued_alone_is_recorded_to_its_end() {
 /// Stopped itself it would neither give way at its limit nor report the end.
 #[test]
 fn a_strata_that_somebody_stops_is_told_to_go_on_while_its_limit_is_on() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup");
     let (mut live, pid) = start_signals(Strata::new(["run", "--memory", "64M", "--quiet"]));
     for _ in 0..3 {
         stop(live.pid());
@@ -115,8 +98,7 @@ fn a_strata_that_somebody_stops_is_told_to_go_on_while_its_limit_is_on() {
 
 #[test]
 fn continuing_strata_continues_the_program() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup");
     let (mut live, pid) = start_signals(Strata::new(["run", "--memory", "64M", "--quiet"]));
     // Stopped the other way round, too: TSTP sent to Strata is the program's.
     live.signal(Signal::TSTP);
@@ -131,8 +113,7 @@ fn continuing_strata_continues_the_program() {
 
 #[test]
 fn int_and_quit_sent_to_strata_alone_reach_the_program() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup");
     let directory = tempfile::tempdir().expect("directory");
     let run = Strata::new(["run", "--memory", "64M", "--quiet"]);
     let record = Strata::new(["record", "--quiet", "-o"]).arg(directory.path().join("r.strata"));
@@ -183,8 +164,7 @@ impl Shell {
 
 #[test]
 fn keys_of_the_terminal_reach_the_program_exactly_once() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup");
     let signals = program("signals");
     let signals = signals.to_str().expect("text");
     let mut shell = Shell::start(&["run", "--memory", "64M", "--quiet", "--", signals]);
@@ -206,8 +186,7 @@ fn keys_of_the_terminal_reach_the_program_exactly_once() {
 
 #[test]
 fn ctrl_z_gives_the_terminal_back_without_a_limit_and_fg_takes_it_again() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup");
     // It does not read from the terminal, so it goes on when it is continued in the background.
     let idle = program("idle");
     let idle = idle.to_str().expect("text");
@@ -250,8 +229,7 @@ fn ctrl_z_gives_the_terminal_back_without_a_limit_and_fg_takes_it_again() {
 
 #[test]
 fn ctrl_z_on_an_attached_run_leaves_the_target_without_our_limit() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup");
     let group = TestGroup::new("stops");
     let target = Touch::start(["--size", "8M"]);
     group.take(target.pid);

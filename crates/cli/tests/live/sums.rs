@@ -7,12 +7,10 @@ use std::process::Command;
 
 use serde_json::Value;
 use support::json::number;
-use support::leaks::Guard;
-use support::live::{Live, TestGroup};
+use support::live::{Live, MIB, TestGroup};
 use support::programs::program;
 use support::strata::{Strata, patience};
 
-const MIB: u64 = 1 << 20;
 /// Pages of programs and libraries that somebody else has read into memory, and pays for.
 const OTHERS_FILES_BYTES: u64 = 8 * MIB;
 
@@ -88,8 +86,7 @@ fn rollup_bytes(pid: i32, field: &str) -> u64 {
 
 #[test]
 fn what_small_forked_processes_share_adds_up_and_is_seen_page_by_page() {
-    needs!("cap_bpf");
-    let _guard = Guard::new();
+    live!("cap_bpf");
     let args = ["--size", "24M", "--children", "5", "--own", "2M"];
     let family = Family::prefork(&[&args[..], &["--hot", "4M", "--object", "4M"]].concat());
     let report = family.assert_adds_up();
@@ -100,8 +97,7 @@ fn what_small_forked_processes_share_adds_up_and_is_seen_page_by_page() {
 
 #[test]
 fn what_large_forked_processes_share_adds_up_and_does_not_look_used_for_ever() {
-    needs!("cap_bpf");
-    let _guard = Guard::new();
+    live!("cap_bpf");
     let args = ["--size", "256M", "--children", "3", "--own", "8M"];
     let family = Family::prefork(&[&args[..], &["--hot", "4M", "--object", "16M"]].concat());
     let report = family.assert_adds_up();
@@ -121,8 +117,7 @@ fn what_large_forked_processes_share_adds_up_and_does_not_look_used_for_ever() {
 
 #[test]
 fn what_a_python_and_its_workers_share_adds_up() {
-    needs!("cap_bpf");
-    let _guard = Guard::new();
+    live!("cap_bpf");
     let mut command = Command::new("python3");
     command.args(["-c", PYTHON]);
     if !Command::new("python3")
@@ -161,8 +156,7 @@ while True:
 
 #[test]
 fn a_group_holds_no_more_than_it_is_charged_for_and_what_it_shares() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup");
     let groups = ["sums-a", "sums-b"].map(TestGroup::new);
     let mut command = Command::new("sh");
     command.args(["-c", "echo $$ >\"$0\" && exec \"$@\""]);

@@ -65,7 +65,7 @@ impl Halves {
     }
 
     pub(crate) fn name(&self) -> String {
-        name_of(&self.group)
+        self.group.name()
     }
 
     /// Pages of the region on each node, by the kernel's number.
@@ -96,12 +96,6 @@ fn on_nodes(touch: &Touch, nodes: &Nodes, first: u64, count: u64) -> BTreeMap<u3
         *found.entry(id).or_default() += 1;
     }
     found
-}
-
-/// A group, as rules and the status name it.
-pub(crate) fn name_of(group: &TestGroup) -> String {
-    let name = group.path.file_name().expect("a name");
-    format!("/{}", name.to_str().expect("text"))
 }
 
 pub(crate) fn tiers(options: &[&str]) -> Strata {
@@ -256,8 +250,7 @@ fn shared_memory_of_one_group_goes_down_and_what_a_program_beside_it_maps_too_st
     let stranger = start("everybody's", false);
     let [theirs, everybodys] = &inside;
     let live = Live::start(&tiers(&[]));
-    let name = group.path.file_name().expect("a name");
-    let name = format!("/{}", name.to_str().expect("text"));
+    let name = group.name();
     wait_for(&live, "what is theirs to go down", |status| {
         told(status, &name, slow) >= 60 * MIB
     });
@@ -392,7 +385,7 @@ fn a_file_that_is_read_again_and_again_comes_up_at_the_rate_and_one_that_was_rea
     let before = [&often, &once].map(|path| fs::read(path).expect("readable"));
     let on = |node| cache_on_nodes(&group).get(&node).copied().unwrap_or(0);
     assert!(on(slow) >= 2 * FILE_MIB * MIB, "both were read in there");
-    let name = name_of(&group);
+    let name = group.name();
     let directory = tempfile::tempdir().expect("a directory");
     let rules = directory.path().join("guard.toml");
     let text = format!(

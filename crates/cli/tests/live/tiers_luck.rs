@@ -7,7 +7,6 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::process::Signal;
 use serde_json::Value;
 use strata_linux::access::census::{Census, Question};
 use strata_linux::nodes::Nodes;
@@ -15,10 +14,10 @@ use support::leaks::Guard;
 use support::live::{Live, TestGroup, wait_until};
 use support::programs::{Touch, program};
 use support::residency::{forget, in_group, parts_of, sum, write_file};
-use support::strata::Strata;
+use support::strata::{Strata, assert_has};
 
 use super::guard::{MIB, bytes, end, of, wait_for};
-use super::tiers::{HALF, Halves, kernel_ids, name_of, tiers, told, two_nodes};
+use super::tiers::{HALF, Halves, kernel_ids, tiers, told, two_nodes};
 
 /// Pages of a file.
 const PAGES: u64 = 2048;
@@ -75,8 +74,7 @@ macro_rules! removable {
 
 /// Ends a guard that may have warned.
 fn end_warned(mut live: Live) {
-    live.signal(Signal::INT);
-    assert_eq!(live.end().code(), Some(0), "{}", live.stderr());
+    live.interrupt();
 }
 
 fn of_node(status: &Value, node: u32, name: &str) -> u64 {
@@ -119,18 +117,10 @@ fn slower_memory_that_goes_offline_under_a_guard_is_left_alone_and_used_again_wh
     });
     assert_eq!(of_node(&without, slow, "total_bytes"), 0, "{without:#}");
     let doctor = finish(&["doctor"]);
-    assert!(
-        doctor.stdout.contains("all equally fast: 0"),
-        "{}",
-        doctor.stdout
-    );
+    assert_has(&doctor.stdout, "all equally fast: 0");
     let demoted = finish(&["guard", "demote", "16M"]);
     assert_eq!(demoted.code(), Some(1), "{}", demoted.stdout);
-    assert!(
-        demoted.stderr.contains("slower memory"),
-        "{}",
-        demoted.stderr
-    );
+    assert_has(&demoted.stderr, "slower memory");
     let pid = halves.touch.pid.to_string();
     let seen = finish(&["wss", "--pid", &pid, "--for", "1s", "--format", "json"]);
     let seen = seen.expect_success().json();
@@ -288,7 +278,7 @@ fn files_that_are_cut_removed_and_replaced_while_they_come_up_are_right_and_the_
     let mut kept = Slow::new(&group, at("kept"), slow);
     let other = tempfile::tempdir().expect("a directory");
     // What one census has chosen takes seconds to come up, in which files change.
-    let live = cache_guard(other.path(), &name_of(&group), "2M/s");
+    let live = cache_guard(other.path(), &group.name(), "2M/s");
     let (mut nr_rounds, mut versions, mut newer) = (0, (1, 1), None);
     let mut first = 0;
     wait_for(&live, "the files to come up", |status| {
@@ -347,7 +337,7 @@ fn a_file_that_is_read_and_written_past_page_cache_while_it_comes_up_is_right() 
         skip!("no O_DIRECT on this disk");
     }
     let other = tempfile::tempdir().expect("a directory");
-    let live = cache_guard(other.path(), &name_of(&group), "2M/s");
+    let live = cache_guard(other.path(), &group.name(), "2M/s");
     // The first half is only read, by both ways; pages of the second are written past page cache, and read in again.
     let half = PAGES / 2;
     let mut version = 1;
@@ -420,7 +410,7 @@ fn page_cache_of_groups_without_a_rule_and_of_groups_that_are_gone_stays_and_cou
     }
     assert!(promoted(&last) <= PAGES + 64, "{last:#}");
     assert_eq!(last["groups"].as_array().map(Vec::len), Some(1), "{last:#}");
-    let cached = bytes(of(&last, &name_of(&group)), "cached_bytes");
+    let cached = bytes(of(&last, &group.name()), "cached_bytes");
     assert!(cached <= PAGES * 4096 + MIB, "{last:#}");
     end(live);
     own.check(0, 1);

@@ -23,18 +23,18 @@ impl Guest {
     }
 
     fn ask(&mut self, command: &str) -> String {
-        writeln!(self.0.stdin(), "{command}").unwrap();
+        writeln!(self.0.stdin(), "{command}").expect("it reads");
         self.0.line()
     }
 
     fn ask_pid(&mut self, command: &str) -> i32 {
-        self.ask(command).parse().unwrap()
+        self.ask(command).parse().expect("a pid")
     }
 
     /// A tree that has yielded its root.
     fn tree(&self) -> ProcessTree {
-        let mut tree = ProcessTree::new(Arc::new(Process::open(self.0.pid()).unwrap()));
-        let change = tree.refresh(None).unwrap();
+        let mut tree = ProcessTree::new(Arc::new(Process::open(self.0.pid()).expect("it runs")));
+        let change = tree.refresh(None).expect("looked");
         assert_eq!(pids(&change.appeared), [self.0.pid()]);
         tree
     }

@@ -5,42 +5,34 @@ use crate::support;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::Value;
-use support::leaks::{Guard, run_dir};
+use support::leaks::run_dir;
 use support::live::{
-    Live, TestGroup, children, is_limited, memory_mount, send, state, stop, wait_until,
+    Live, TestGroup, idle_in, is_limited, keepers_of, memory_mount, send, state, stop, wait_until,
 };
 use support::programs::program;
 use support::strata::{Finished, Strata};
 
 /// A group with a program in it, below a group of its own, as a service below its slice.
 struct World {
-    program: Child,
+    _program: Live,
+    pid: i32,
     inner: TestGroup,
     outer: TestGroup,
 }
 
 impl World {
     fn new(name: &str) -> World {
-        let outer = TestGroup::new(name);
-        let control = outer.path.join("cgroup.subtree_control");
-        if control.exists() {
-            fs::write(&control, "+memory").expect("the memory controller is handed on");
-        }
+        let outer = TestGroup::new(name).with_below();
         let inner = outer.below("service");
-        let program = Command::new(program("idle"))
-            .args(["--size", "24M"])
-            .stdout(Stdio::null())
-            .spawn()
-            .expect("starts");
-        inner.take(program.id() as i32);
+        let (program, pid) = idle_in(&inner, "24M");
         World {
-            program,
+            _program: program,
+            pid,
             inner,
             outer,
         }
@@ -49,13 +41,6 @@ impl World {
     /// Everything that Strata may change.
     fn values(&self) -> [Vec<(&'static str, Option<String>)>; 2] {
         [self.outer.values(), self.inner.values()]
-    }
-}
-
-impl Drop for World {
-    fn drop(&mut self) {
-        let _ = self.program.kill();
-        let _ = self.program.wait();
     }
 }
 
@@ -94,11 +79,6 @@ fn expect_refused(run: &Finished, holder: i32) {
     }
 }
 
-fn end(mut live: Live) {
-    live.signal(Signal::INT);
-    assert_eq!(live.end().code(), Some(0), "{}", live.stderr());
-}
-
 fn state_of(session: i32) -> Option<Value> {
     let path = run_dir().join(session.to_string()).join("state.json");
     serde_json::from_slice(&fs::read(path).ok()?).ok()
@@ -111,30 +91,20 @@ fn acts(live: &Live) -> bool {
     nr_steps > Some(1)
 }
 
-fn keeper_of(live: &Live) -> i32 {
-    let is_keeper = |pid: &i32| {
-        let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        line.split('\0').nth(1) == Some("keeper")
-    };
-    let mut pids = children(live.pid()).into_iter();
-    pids.find(is_keeper).expect("a keeper")
-}
-
 /// Leaves Strata stopped: it would start another keeper at once.
 fn kill_keeper_unnoticed(live: &Live) {
     stop(live.pid());
-    send(keeper_of(live), Signal::KILL);
+    send(keepers_of(live.pid())[0], Signal::KILL);
 }
 
 #[test]
 fn a_held_group_is_refused_to_a_second_session_and_left_as_it_was() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup");
     let world = World::new("two");
     let before = world.values();
-    let holder = holder_of(&world.inner.path);
+    let mut holder = holder_of(&world.inner.path);
     let held = world.values();
-    let pid = world.program.id().to_string();
+    let pid = world.pid.to_string();
     for second in [
         attach("80M", &world.inner.path),
         // The group it lies in ...
@@ -145,19 +115,18 @@ fn a_held_group_is_refused_to_a_second_session_and_left_as_it_was() {
         expect_refused(&second.finish(), holder.pid());
         assert_eq!(world.values(), held, "the second session changed something");
     }
-    end(holder);
+    holder.interrupt();
     assert_eq!(world.values(), before);
     // It is free again, and so is the group that it lies in, which then holds what is in it.
-    let holder = holder_of(&world.outer.path);
+    let mut holder = holder_of(&world.outer.path);
     expect_refused(&attach("80M", &world.inner.path).finish(), holder.pid());
-    end(holder);
+    holder.interrupt();
     assert_eq!(world.values(), before);
 }
 
 #[test]
 fn the_group_of_a_command_is_refused_to_a_second_session() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup");
     let run = Strata::new(["run", "--memory", "60M", "--"]).arg(program("idle"));
     let mut live = Live::start(&run);
     let pid = live.json()["pid"].as_i64().expect("a pid").to_string();
@@ -182,23 +151,20 @@ fn the_group_of_a_command_is_refused_to_a_second_session() {
 
 #[test]
 fn whoever_only_watches_a_held_group_is_not_refused() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup");
     let world = World::new("watched");
-    let holder = holder_of(&world.inner.path);
+    let mut holder = holder_of(&world.inner.path);
     let held = world.values();
     let mut dry = Live::start(&attach("80M", &world.inner.path).arg("--dry-run"));
     dry.wait_until_it_answers();
-    dry.signal(Signal::INT);
-    assert_eq!(dry.end().code(), Some(0), "{}", dry.stderr());
+    dry.interrupt();
     assert_eq!(world.values(), held, "a dry run changed something");
-    end(holder);
+    holder.interrupt();
 }
 
 #[test]
 fn of_several_that_start_at_once_one_has_the_group_and_the_others_are_refused() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup");
     let world = World::new("race");
     let before = world.values();
     let mut all: Vec<Live> = ["60M", "70M", "80M", "90M"]
@@ -214,20 +180,19 @@ fn of_several_that_start_at_once_one_has_the_group_and_the_others_are_refused() 
     wait_for_limit(&world.inner.path);
     let (mut running, refused): (Vec<Live>, Vec<Live>) =
         all.into_iter().partition(|live| state(live.pid()) != 'X');
-    let winner = running.pop().expect("one has it");
+    let mut winner = running.pop().expect("one has it");
     for mut live in refused {
         assert_eq!(live.end().code(), Some(125), "{}", live.stderr());
         let named = format!("session {0} (pid {0}: ", winner.pid());
         assert!(live.stderr().contains(&named), "{}", live.stderr());
     }
-    end(winner);
+    winner.interrupt();
     assert_eq!(world.values(), before);
 }
 
 #[test]
 fn who_comes_when_a_session_was_just_killed_finds_what_was_there_before_it() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup");
     let world = World::new("heir");
     let before = world.values();
     let holder = holder_of(&world.inner.path);
@@ -240,9 +205,9 @@ fn who_comes_when_a_session_was_just_killed_finds_what_was_there_before_it() {
     wait_until("the heir to act", || acts(&heir));
     // ... and with a keeper, whoever comes at once waits for it.
     heir.signal(Signal::KILL);
-    let last = Live::start(&attach("90M", &world.inner.path));
+    let mut last = Live::start(&attach("90M", &world.inner.path));
     wait_until("the last to act", || acts(&last));
-    end(last);
+    last.interrupt();
     assert_eq!(world.values(), before);
     drop(world);
     recover();
@@ -250,12 +215,11 @@ fn who_comes_when_a_session_was_just_killed_finds_what_was_there_before_it() {
 
 #[test]
 fn while_a_keeper_is_stopped_its_group_is_refused_and_the_keeper_is_named() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup");
     let world = World::new("stopped");
     let before = world.values();
     let holder = holder_of(&world.inner.path);
-    let keeper = keeper_of(&holder);
+    let keeper = keepers_of(holder.pid())[0];
     // One may have the other go on before it stops itself.
     wait_until("both to stop", || {
         send(holder.pid(), Signal::STOP);
@@ -271,7 +235,7 @@ fn while_a_keeper_is_stopped_its_group_is_refused_and_the_keeper_is_named() {
     wait_until("the keeper to put everything back", || {
         world.values() == before
     });
-    end(holder_of(&world.inner.path));
+    holder_of(&world.inner.path).interrupt();
     assert_eq!(world.values(), before);
 }
 
@@ -289,8 +253,7 @@ fn renamed(world: &mut World) -> Option<PathBuf> {
 
 #[test]
 fn a_group_that_is_renamed_is_still_managed_and_left_as_it_was() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup");
     let mut world = World::new("moved");
     let before = world.values();
     let mut holder = holder_of(&world.inner.path);
@@ -301,14 +264,13 @@ fn a_group_that_is_renamed_is_still_managed_and_left_as_it_was() {
     assert!(holder.is_running(), "{}", holder.stderr());
     assert!(is_limited(&world.inner.path));
     expect_refused(&attach("80M", &world.inner.path).finish(), holder.pid());
-    end(holder);
+    holder.interrupt();
     assert_eq!(world.values(), before);
 }
 
 #[test]
 fn a_renamed_group_is_put_right_by_the_keeper_and_by_the_next_start() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup");
     let mut world = World::new("moved-on");
     let before = world.values();
     let holder = holder_of(&world.inner.path);

@@ -2,20 +2,18 @@
 
 use crate::support;
 
-use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
 use serde_json::Value;
 use support::json::number;
 use support::leaks::Guard;
-use support::live::{TestGroup, has_generations, rss_bytes, wait_until};
-use support::programs::{Touch, program, target_dir};
+use support::live::{MIB, TestGroup, has_generations, rss_bytes, wait_until};
+use support::programs::{Touch, target_dir};
 use support::residency::{assert_near, forget, read_file, write_file};
-use support::strata::{Strata, patience};
+use support::strata::{Strata, assert_has, patience};
 use support::working_set::{WorkingSet, monotonic_s};
 
-const MIB: u64 = 1 << 20;
 /// Anonymous memory of the program beside its region.
 const OTHER_BYTES: u64 = 256 << 10;
 
@@ -35,8 +33,7 @@ fn wss(args: &[&str]) -> Value {
 
 #[test]
 fn what_forked_processes_share_counts_once_and_what_one_of_them_wrote_twice() {
-    needs!("cap_bpf");
-    let _guard = Guard::new();
+    live!("cap_bpf");
     let mut touch = Touch::start(["--size", "64M"]);
     touch.ask("writerange 0 16384");
     touch.ask("fork 3");
@@ -171,15 +168,13 @@ fn every_mode_is_within_2_percent(backing: &str) -> Result<(), String> {
 
 #[test]
 fn the_working_set_of_small_pages_is_found_within_2_percent() {
-    needs!("cap_bpf");
-    let _guard = Guard::new();
+    live!("cap_bpf");
     every_mode_is_within_2_percent("anon").expect("runs everywhere");
 }
 
 #[test]
 fn the_working_set_of_huge_pages_is_found_within_2_percent() {
-    needs!("cap_bpf");
-    let _guard = Guard::new();
+    live!("cap_bpf");
     if let Err(why) = every_mode_is_within_2_percent("huge") {
         skip!("{why}");
     }
@@ -187,8 +182,7 @@ fn the_working_set_of_huge_pages_is_found_within_2_percent() {
 
 #[test]
 fn the_working_set_of_mapped_files_is_found_within_2_percent() {
-    needs!("cap_bpf");
-    let _guard = Guard::new();
+    live!("cap_bpf");
     let programs = [
         ("random", "shared"),
         ("receding", "private"),
@@ -199,8 +193,7 @@ fn the_working_set_of_mapped_files_is_found_within_2_percent() {
 
 #[test]
 fn what_is_not_touched_is_idle_for_as_long_as_it_was_watched() {
-    needs!("cap_bpf");
-    let _guard = Guard::new();
+    live!("cap_bpf");
     let mut touch = Touch::start(["--size", "64M"]);
     touch.ask("writerange 0 16384");
     let watch = Strata::new([
@@ -294,28 +287,8 @@ fn page_cache_of_a_cgroup_is_told_by_when_it_was_read() {
 }
 
 #[test]
-fn a_tree_is_watched_with_its_children() {
-    needs!("cap_bpf");
-    let _guard = Guard::new();
-    let mut behind = Command::new("sh");
-    // Not by exec: the shell stays.
-    behind
-        .args(["-c", "\"$0\" \"$@\"; exit $?"])
-        .arg(program("touch"));
-    let mut touch = Touch::start_behind(&mut behind, ["--size", "32M"]);
-    touch.ask("writerange 0 8192");
-    let parent = std::fs::read_to_string(format!("/proc/{}/stat", touch.pid)).expect("stat");
-    let parent = parent.split(' ').nth(3).expect("parent").to_owned();
-    let watch =
-        |target: &str| number(&wss(&[target, &parent, "--window", "100ms"])["resident_bytes"]);
-    assert!(watch("--tree") >= 32 * MIB);
-    assert!(watch("--pid") < 16 * MIB);
-}
-
-#[test]
 fn a_target_that_ends_leaves_what_was_learnt_of_it() {
-    needs!("cap_bpf");
-    let _guard = Guard::new();
+    live!("cap_bpf");
     // Long enough for two walks on a slow processor, too.
     let rounds = (15 * patience().min(5)).to_string();
     let program = WorkingSet::start(&["--size", "32M", "--hot", "16M", "--rounds", &rounds])
@@ -331,8 +304,7 @@ fn a_target_that_ends_leaves_what_was_learnt_of_it() {
 
 #[test]
 fn a_group_that_is_removed_leaves_what_was_learnt_of_it() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
+    live!("cap_bpf", "memory_cgroup");
     let group = TestGroup::new("wss-removed");
     let touch = Touch::start(["--size", "32M"]);
     group.take(touch.pid);
@@ -374,9 +346,5 @@ fn without_bpf_sums_of_mappings_are_told_and_said_to_be_such() {
     .finish()
     .expect_success();
     assert!(run.stdout.contains("sums of mappings"), "{}", run.stdout);
-    assert!(
-        run.stderr.contains("which pages of a mapping"),
-        "{}",
-        run.stderr
-    );
+    assert_has(&run.stderr, "which pages of a mapping");
 }

@@ -19,9 +19,11 @@ use serde_json::Value;
 use strata_linux::swap::{SwapDevice, SwapSpec};
 use strata_linux::undo::Journal;
 
-use super::programs::target_dir;
+use super::programs::{program, target_dir};
+use super::residency::in_group;
 use super::strata::{Strata, patience};
 
+pub(crate) const MIB: u64 = 1 << 20;
 /// How long a line or an end may take to come.
 const WAIT: Duration = Duration::from_secs(20);
 
@@ -84,6 +86,11 @@ impl Live {
         self.child.stdin.as_mut().expect("piped")
     }
 
+    /// Lets what it reads end.
+    pub(crate) fn close_stdin(&mut self) {
+        drop(self.child.stdin.take());
+    }
+
     /// The next line of stdout.
     #[track_caller]
     pub(crate) fn line(&self) -> String {
@@ -133,6 +140,13 @@ impl Live {
     /// Whether the process has not ended.
     pub(crate) fn is_running(&mut self) -> bool {
         self.child.try_wait().expect("wait").is_none()
+    }
+
+    /// Ends it as ctrl-c does, in order.
+    #[track_caller]
+    pub(crate) fn interrupt(&mut self) {
+        self.signal(Signal::INT);
+        assert_eq!(self.end().code(), Some(0), "{}", self.stderr());
     }
 
     /// Waits for its end; the rest of its stdout can still be read.
@@ -197,8 +211,8 @@ impl Drop for OwnSwap {
     }
 }
 
-/// Whether a hard limit stands on the group.
-pub(crate) fn is_limited(group: &Path) -> bool {
+/// The hard limit of a group, bytes; `None` where there is none.
+pub(crate) fn limit_bytes(group: &Path) -> Option<u64> {
     let (_, is_v1) = memory_mount().expect("a memory controller");
     let name = match is_v1 {
         true => "memory.limit_in_bytes",
@@ -206,9 +220,40 @@ pub(crate) fn is_limited(group: &Path) -> bool {
     };
     let text = fs::read_to_string(group.join(name)).unwrap_or_default();
     // Without a limit v1 shows the largest number of whole pages.
-    text.trim()
-        .parse::<u64>()
-        .is_ok_and(|bytes| bytes < 1 << 62)
+    let bytes = text.trim().parse::<u64>().ok();
+    bytes.filter(|bytes| *bytes < 1 << 62)
+}
+
+/// Whether a hard limit stands on the group.
+pub(crate) fn is_limited(group: &Path) -> bool {
+    limit_bytes(group).is_some()
+}
+
+/// `strata VERB OPTIONS -- signals`; the pid of `signals`, which tells each that it gets, as well.
+pub(crate) fn start_signals(strata: Strata) -> (Live, i32) {
+    let live = Live::start(&strata.arg("--").arg(program("signals")));
+    let told = live.json();
+    assert_eq!(told["pgid"], live.pid(), "it stays in our process group");
+    let pid = told["pid"].as_i64().expect("pid") as i32;
+    (live, pid)
+}
+
+/// The keepers of a Strata.
+pub(crate) fn keepers_of(strata: i32) -> Vec<i32> {
+    let is_keeper = |pid: &i32| {
+        let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.split('\0').nth(1) == Some("keeper")
+    };
+    children(strata).into_iter().filter(is_keeper).collect()
+}
+
+/// A program that has touched so much and sleeps until it is ended, in a group from its first instruction; its pid as well.
+pub(crate) fn idle_in(group: &TestGroup, size: &str) -> (Live, i32) {
+    let mut command = in_group(group, program("idle"));
+    command.args(["--size", size, "--seconds", "0"]);
+    let live = Live::start_command(command);
+    let pid = live.json()["pid"].as_i64().expect("pid") as i32;
+    (live, pid)
 }
 
 /// Sends one process a signal.
@@ -395,6 +440,15 @@ impl TestGroup {
         }
     }
 
+    /// Has groups below it count their memory apart, which on cgroup v1 they do anyhow.
+    pub(crate) fn with_below(self) -> TestGroup {
+        let control = self.path.join("cgroup.subtree_control");
+        if control.exists() {
+            fs::write(control, "+memory").expect("the memory controller is handed on");
+        }
+        self
+    }
+
     /// Makes one below it, to be dropped first.
     pub(crate) fn below(&self, name: &str) -> TestGroup {
         let path = self.path.join(name);
@@ -405,6 +459,13 @@ impl TestGroup {
             is_v1: self.is_v1,
             enabled: false,
         }
+    }
+
+    /// Its path as `/proc` and the status of a guard tell it.
+    pub(crate) fn name(&self) -> String {
+        let (mount, _) = memory_mount().expect("a memory controller");
+        let below = self.path.strip_prefix(mount).expect("below the mount");
+        format!("/{}", below.display())
     }
 
     /// Moves a process into it.

@@ -2,7 +2,7 @@
 //!
 //! **Owns** [`strata`] (running the binary with a time limit), [`programs`] (the C workloads, built
 //! on demand), [`skip!`](crate::skip) and [`needs!`](crate::needs) (a test that can't run here says
-//! why), [`live`] (a `strata` in the background, cgroups of a test), [`working_set`] (a program that knows its working set), [`helper`] (threads beside a test), [`json`] (numbers of what is printed), [`room`] (mount namespaces), [`direct`] (reads past page cache), [`control_trace`] (what holds of every trace of the loop), and [`leaks::Guard`] (nothing is left behind, and one live test at a time).
+//! why), [`live!`](crate::live) (how most live tests begin), [`live`] (a `strata` in the background, cgroups of a test), [`working_set`] (a program that knows its working set), [`helper`] (threads beside a test), [`json`] (numbers of what is printed), [`room`] (mount namespaces), [`control_trace`] (what holds of every trace of the loop), and [`leaks::Guard`] (nothing is left behind, and one live test at a time).
 //! **Does not own** any test.
 //!
 //! A live test begins like this:
@@ -12,8 +12,7 @@
 //!
 //! #[test]
 //! fn a_program_under_a_budget_ends_with_its_own_status() {
-//!     needs!("cap_bpf", "memory_cgroup");
-//!     let _guard = support::leaks::Guard::new();
+//!     live!("cap_bpf", "memory_cgroup");
 //!     let run = support::strata::Strata::new(["run", "--memory", "64M", "--"])
 //!         .arg(support::programs::program("status"))
 //!         .args(["--code", "7"])
@@ -29,7 +28,6 @@
 )]
 
 pub(crate) mod control_trace;
-pub(crate) mod direct;
 pub(crate) mod helper;
 pub(crate) mod json;
 pub(crate) mod leaks;

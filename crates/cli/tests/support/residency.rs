@@ -11,9 +11,18 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use strata_linux::access::census::{FilePart, Sums, Taken};
 
+pub(crate) use super::live::MIB;
 use super::live::{TestGroup, wait_until};
 
-pub(crate) const MIB: u64 = 1 << 20;
+/// Ends the test it stands in, with the reason, where no census of physical memory can be taken.
+#[macro_export]
+macro_rules! needs_census {
+    () => {
+        if let Err(error) = strata_linux::access::census::Census::open() {
+            $crate::skip!("{error}");
+        }
+    };
+}
 
 /// A directory for files on a disk, or ends the test it stands in with the reason why there is none.
 #[macro_export]

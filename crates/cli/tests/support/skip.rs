@@ -34,6 +34,16 @@ macro_rules! skip {
     }};
 }
 
+/// Begins a live test: it is skipped unless `strata doctor` finds every named requirement to be ok, and fails if it leaves
+/// anything behind.
+#[macro_export]
+macro_rules! live {
+    ($($name:literal),+ $(,)?) => {
+        $crate::needs!($($name),+);
+        let _guard = $crate::support::leaks::Guard::new();
+    };
+}
+
 /// Skips the test unless `strata doctor` finds every named requirement to be ok.
 #[macro_export]
 macro_rules! needs {

@@ -164,6 +164,12 @@ impl Finished {
     }
 }
 
+/// Fails, and tells the whole text, where a part is not in it.
+#[track_caller]
+pub(crate) fn assert_has(text: &str, part: &str) {
+    assert!(text.contains(part), "no {part:?} in: {text}");
+}
+
 /// The one message of a usage error, in which these arguments have to end.
 #[track_caller]
 pub(crate) fn refused(args: &[&str]) -> String {

@@ -166,32 +166,6 @@ mod tests {
     use strata_linux::run_dir::ProcessMark;
 
     #[test]
-    fn a_journal_that_names_what_no_strata_changes_is_not_carried_out() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let (file, group) = (dir.path().join("shadow"), dir.path().join("strata-1"));
-        fs::write(&file, "root").expect("written");
-        fs::create_dir(&group).expect("made");
-        let own = ProcessMark::of(std::process::id() as i32).expect("runs");
-        let mut state = State::new("boot".to_owned(), own);
-        state.undo = vec![
-            Undo::RestoreFile {
-                path: file.clone(),
-                value: "planted".to_owned(),
-            },
-            Undo::RemoveGroup {
-                path: group.clone(),
-            },
-        ];
-        let errors = carry_out(&mut state, dir.path(), Due::AfterTheProgram);
-        assert_eq!(errors.len(), 2, "{errors:?}");
-        for error in errors {
-            assert!(error.to_string().contains("nothing was done"), "{error}");
-        }
-        assert_eq!(fs::read_to_string(&file).expect("read"), "root");
-        assert!(group.exists());
-    }
-
-    #[test]
     fn who_was_stopped_goes_on_at_once_and_a_group_that_is_gone_needs_nothing() {
         let dir = tempfile::tempdir().expect("a directory");
         let own = ProcessMark::of(std::process::id() as i32).expect("runs");

@@ -197,35 +197,6 @@ mod tests {
     }
 
     #[test]
-    fn a_status_that_can_not_be_written_is_told_once_and_once_when_it_can_again() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let mut writer =
-            Writer::start(Journal::none(), directory.path().to_owned()).expect("a thread");
-        let in_the_way = directory.path().join("status.json/x");
-        std::fs::create_dir_all(&in_the_way).expect("made");
-        let mut told = |nr_news: usize| {
-            let mut news = Vec::new();
-            while news.len() < nr_news {
-                writer.status(status());
-                thread::sleep(Duration::from_millis(1));
-                news.extend(writer.news());
-            }
-            news
-        };
-        let news = told(1);
-        assert!(
-            matches!(&news[..], [News::Warning(why)] if why.contains("directory")),
-            "{news:?}"
-        );
-        std::fs::remove_dir_all(directory.path().join("status.json")).expect("removed");
-        let news = told(1);
-        assert!(
-            matches!(&news[..], [News::Note(_)]),
-            "not another warning: {news:?}"
-        );
-    }
-
-    #[test]
     fn what_others_ask_for_is_taken_once_and_garbage_is_not_taken() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path();

@@ -184,24 +184,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_a_terminal_strata_stays_awake_whatever_stops_the_program() {
-        let now = Instant::now();
-        for signal in [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN] {
-            let mut job = Job::default();
-            assert_eq!(job.stopped(signal, Terminal::None, now), Then::StayAwake);
-        }
-    }
-
-    #[test]
-    fn with_a_terminal_it_stops_for_the_shell_and_for_nobody_else() {
-        let now = Instant::now();
-        let stopped = |signal| Job::default().stopped(signal, Terminal::Controlling, now);
-        assert_eq!(stopped(libc::SIGTSTP), Then::Suspend);
-        assert_eq!(stopped(libc::SIGTTIN), Then::Suspend);
-        assert_eq!(stopped(libc::SIGSTOP), Then::StayAwake);
-    }
-
-    #[test]
     fn a_program_that_catches_ctrl_z_and_stops_itself_takes_strata_with_it() {
         let now = Instant::now();
         let mut job = Job::default();

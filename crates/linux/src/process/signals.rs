@@ -133,30 +133,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_terminal_s_signals_are_the_program_s_already_and_others_are_passed_on() {
-        for (number, signal) in [
-            (SIGINT, Signal::INT),
-            (SIGQUIT, Signal::QUIT),
-            (SIGTSTP, Signal::TSTP),
-        ] {
-            assert_ne!(
-                wish(number, Sender::Terminal, true),
-                Some(Wish::PassOn(signal))
-            );
-            assert_eq!(
-                wish(number, Sender::Somebody, true),
-                Some(Wish::PassOn(signal))
-            );
-        }
-        assert_eq!(wish(SIGINT, Sender::Terminal, true), None);
-        assert_eq!(
-            wish(SIGTSTP, Sender::Terminal, true),
-            Some(Wish::Suspend),
-            "the program may stop, and then so do we"
-        );
-    }
-
-    #[test]
     fn an_attached_target_is_let_go_whoever_asks() {
         for sender in [Sender::Terminal, Sender::Somebody] {
             assert_eq!(wish(SIGINT, sender, false), Some(Wish::End(Signal::INT)));

@@ -196,23 +196,6 @@ mod tests {
     }
 
     #[test]
-    fn an_old_lock_that_anybody_could_open_and_holds_is_no_obstacle() {
-        let dir = tempfile::tempdir().expect("a directory");
-        fs::write(path(&dir), "").expect("made");
-        fs::set_permissions(path(&dir), fs::Permissions::from_mode(0o644)).expect("mode");
-        let theirs = File::open(path(&dir)).expect("open to all");
-        flock(&theirs, FlockOperation::LockExclusive).expect("locked");
-        let lock = lock_in(dir.path(), "x").expect("another file");
-        assert_eq!(
-            fs::metadata(path(&dir)).expect("there").mode() & 0o777,
-            0o600
-        );
-        lock_within(dir.path(), "x", SHORT).expect_err("taken");
-        drop(lock);
-        assert!(!path(&dir).with_extension("lock.new").exists());
-    }
-
-    #[test]
     fn a_lock_that_is_a_link_makes_nothing_elsewhere() {
         let dir = tempfile::tempdir().expect("a directory");
         let target = dir.path().join("target");

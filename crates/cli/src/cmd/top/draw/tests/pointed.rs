@@ -147,16 +147,6 @@ fn a_click_on_a_title_orders_by_its_column() {
 }
 
 #[test]
-fn m_gives_the_mouse_to_the_terminal_and_takes_it_back() {
-    let mut screen = screen();
-    let m = KeyCode::Char('m');
-    assert_eq!(press(&mut screen, m), Effect::SetMouse(false));
-    assert!(lines(&screen, (80, 24), plain())[0].contains("mouse off"));
-    assert_eq!(press(&mut screen, m), Effect::SetMouse(true));
-    assert!(!lines(&screen, (80, 24), plain())[0].contains("mouse"));
-}
-
-#[test]
 fn in_the_help_the_wheel_scrolls_and_a_click_goes_back() {
     let mut screen = screen();
     press_all(&mut screen, "?");

@@ -71,7 +71,7 @@ fn want_processors(control: &mut Control, nr_threads: i32) -> CpuState {
         };
         control.take_cpu(TimeMs(ms), sample);
     }
-    control.cpu_state()
+    control.cpu_state
 }
 
 #[test]

@@ -47,6 +47,10 @@ pub struct Turn {
 /// What was heard or done.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most are small, and a turn has a few"
+)]
 pub enum Note {
     /// The budget from here on, and the marks that follow from it.
     Marks(Watermarks),

@@ -2,10 +2,9 @@
 //!
 //! **Owns** these translations. **Does not own** what a trace says (`trace`).
 
-use super::ProgramNo;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
-use strata_lru::TimeMs;
+use strata_lru::{SpaceNo as ProgramNo, TimeMs};
 
 /// Milliseconds.
 #[derive(Serialize, Deserialize)]

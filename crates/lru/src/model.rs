@@ -328,17 +328,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_model_is_found_by_its_name() {
-        for model in KernelModel::ALL {
-            assert_eq!(model.name().parse(), Ok(*model));
-        }
-        assert_eq!(
-            "v6".parse::<KernelModel>(),
-            Err(UnknownModel("v6".to_owned()))
-        );
-    }
-
-    #[test]
     fn every_rule_is_taken_alone_and_all_of_them_make_the_other_kernel() {
         for (of, other) in [
             (KernelModel::V6_14, KernelModel::V2022),

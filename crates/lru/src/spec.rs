@@ -267,13 +267,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_a_name_a_model_and_options() {
-        let parts = Parts::of("mglru:v6.1+distance+nr_gens=8");
-        assert_eq!((parts.name, parts.model), ("mglru", Some("v6.1")));
-        assert_eq!(parts.options, [("distance", None), ("nr_gens", Some("8"))]);
-    }
-
-    #[test]
     fn policies_take_models_and_options() {
         for text in [
             "mglru",

@@ -521,18 +521,6 @@ fn the_order_of_groups_is_chosen_by_name() {
     assert_eq!([of(KernelModel::V2022), of(KernelModel::V6_1)], [of_61; 2]);
     let later = [KernelModel::V6_14, KernelModel::V7_2].map(of);
     assert_eq!(later, [GroupOrder::MemcgLru; 2]);
-    // Which model and which order are two questions: 6.3 to 6.6, and the other way round.
-    for text in [
-        "v2022,group_order=memcg-lru",
-        "v6.14,group_order=rounds-sparing-ageing",
-    ] {
-        let rules: Rules = text.parse().unwrap();
-        let (model, order) = text.split_once(",group_order=").unwrap();
-        let mut own = Rules::from(model.parse::<KernelModel>().unwrap());
-        assert_ne!(own, rules);
-        own.groups.order = order.parse().unwrap();
-        assert_eq!(own, rules, "nothing but the order");
-    }
 }
 
 // The end.

@@ -1,6 +1,6 @@
 # Thin over scripts/: each can be run by itself and says at its top what it does.
 .DEFAULT_GOAL := help
-.PHONY: help run test test-guest test-long check bench evaluate evaluate-plan evaluate-guard evaluate-park evaluate-tiers coverage fuzz man package fmt clean
+.PHONY: help run test test-rest check-all test-guest test-long check bench evaluate evaluate-plan evaluate-guard evaluate-park evaluate-tiers coverage fuzz man package fmt clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -8,8 +8,13 @@ help: ## this list
 run: ## what Strata is for: a redis whose data is mostly idle, memory given back and its price; where that can't be, the simulator
 	@scripts/demo.sh
 
-test: ## everything: format, lints, unit, live and guest tests; ends in a count
+test: ## format, lints, unit and live tests; ends in a count
 	@scripts/test.sh
+
+test-rest: ## what make test leaves out: rustdoc, the wheel for Python, a few tests in guests; ends in a count
+	@scripts/test.sh --rest
+
+check-all: test-rest test ## both
 
 test-guest: ## the live tests under kernels 6.1 and 6.12, MGLRU on and off (FILTER=name)
 	@scripts/test-guest.sh $(FILTER)

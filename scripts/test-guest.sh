@@ -2,7 +2,7 @@
 # `make test-guest`: the live tests under Debian's 6.1 and 6.12 kernels, with MGLRU on and off.
 #   test-guest.sh [--short] [FILTER]
 # Tests of memory tiers (modules `tiers`, `tiers_luck`) run in a guest of their own, whose memory has two nodes.
-# --short: only those named in scripts/guest-short.txt, on one kernel (part of `make test`).
+# --short: only those named in scripts/guest-short.txt, on one kernel (part of `make test-rest`).
 # FILTER: only tests whose name contains it. GUEST_KERNELS and GUEST_MGLRU: less than all of them.
 # Last line: `N passed, N failed, N skipped`.
 source "$(dirname "$0")/lib.sh"

@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# `make test`: every stage and every test, and as the very last line `N passed, N failed, N skipped`.
+# `make test`: lints and tests, and as the very last line `N passed, N failed, N skipped`.
+#   test.sh           what runs on this machine
+#   test.sh --rest    (`make test-rest`) rustdoc, the wheel for Python, and tests in guests with other kernels
 # Live tests run three at a time (scripts/live-tests.sh). They mostly wait, so everything that disturbs nobody (lints, other
-# tests, the guest) runs beside them and is shown when they have ended. Those that can tell nothing where others want the
-# processors come last, alone. A test that looks at the machine (of the binary, the host crate or in the guest) and failed runs
+# tests) runs beside them and is shown when they have ended. Those that can tell nothing where others want the
+# processors come last, alone. A test that looks at the machine (of the binary or the host crate) and failed runs
 # once more at the end, alone, and both are told: others take processors, memory and the disk meanwhile. A test of the engine,
 # the loop, the simulator or the traces has one try. A stage counts as one test. A test that can't run here is skipped with its
 # reason (see crates/cli/tests/support/skip.rs). Exit 1 when anything failed or could not be run.
@@ -154,17 +156,17 @@ python_tests() {
     count_last_line python "$status"
 }
 
-# The runner in the guest counts for itself. Beside the live tests a failure does not count: then
-# the guest starts once more at the end (`guest_tests alone`).
+# The runner in the guest counts for itself. A guest with a failure starts once more.
 guest_tests() {
     local status=0
     heading "in a guest"
     run_logged "$log" scripts/test-guest.sh --short || status=$?
-    if [ "$status" != 0 ] && [ "${1:-}" != alone ]; then
-        echo "in a guest: status $status; once more at the end, alone"
-        sed -n 's/^  FAILED: //p' "$log" >"$work/guest_again"
-        [ -s "$work/guest_again" ] || echo "in a guest: did not finish (status $status)" >"$work/guest_again"
-        return
+    if [ "$status" != 0 ]; then
+        while read -r line; do second+=("$line"); done < <(sed -n 's/^  FAILED: //p' "$log")
+        heading "once more: in a guest"
+        status=0
+        run_logged "$log" scripts/test-guest.sh --short || status=$?
+        [ "$status" = 0 ] || second=()
     fi
     count_last_line "in a guest" "$status"
 }
@@ -172,13 +174,10 @@ guest_tests() {
 # What runs beside the live tests. Ends by writing what it counted, for `add_counts`.
 beside() {
     stage clippy cargo clippy --workspace --all-targets --quiet -- -D warnings
-    stage rustdoc env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
     test_binaries --workspace --lib --bins --tests >"$work/all" || flunk "some tests do not compile"
     is_live -v <"$work/all" >"$work/others" || flunk "cargo built no test but live ones"
     run_binaries "other tests" <"$work/others"
     doc_tests
-    python_tests
-    guest_tests
     {
         printf 'counts %s %s %s\n' "$passed" "$failed" "$skipped"
         printf 'failure %s\n' "${failures[@]}"
@@ -202,7 +201,13 @@ add_counts() {
 }
 
 heading setup
-if scripts/setup.sh test; then
+if ! scripts/setup.sh test; then
+    flunk "setup"
+elif [ "${1:-}" = --rest ]; then
+    stage rustdoc env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
+    python_tests
+    guest_tests
+else
     stage "cargo fmt" cargo fmt --all --check
     heading "build of the live tests"
     test_binaries -p strata --test live >/dev/null || flunk "some live tests do not compile"
@@ -220,12 +225,6 @@ if scripts/setup.sh test; then
     live_tests --alone
     live_again
     run_again "$work/all"
-    if [ -e "$work/guest_again" ]; then
-        guest_tests alone
-        while read -r line; do grep -qF "$line" <<<"${failures[*]}" || second+=("$line"); done <"$work/guest_again"
-    fi
-else
-    flunk "setup"
 fi
 
 # What a test skipped from inside was counted by libtest as passed.

@@ -57,6 +57,14 @@ fn bars_add_up_to_what_is_resident_and_the_largest_mapping_is_the_region() {
     let region = number(&largest["resident"]["anon_bytes"]);
     assert_eq!(largest["class"], "anon");
     assert!((64 * MIB..66 * MIB).contains(&region), "{largest}");
+    // The table of one target has a line for it, its ages and its mappings.
+    let run = Strata::new(["top", "--once", "--interval"]).arg(format!("{}ms", interval_ms()));
+    let run = run.args(["--tree", &touch.pid.to_string()]).finish();
+    let table = run.expect_success().stdout;
+    let name = format!("{} touch and below", touch.pid);
+    for part in [&*name, "by time not used", "by mapping", "[anon]", "RFLT/s"] {
+        assert_has(&table, part);
+    }
 }
 
 #[test]
@@ -277,15 +285,7 @@ fn programs_that_share_a_group_are_listed_and_watched_one_by_one() {
         "{}",
         run.stdout
     );
-    for part in [
-        " IDLE>",
-        "by time not used",
-        "by mapping",
-        "[anon]",
-        "RFLT/s",
-    ] {
-        assert_has(&run.stdout, part);
-    }
+    assert_has(&run.stdout, " IDLE>");
     let line = run
         .stdout
         .lines()

@@ -2,7 +2,6 @@
 //!
 //! **Owns** the vocabulary. **Does not own** carrying anything out: whoever does resolves pages through the engine's order.
 
-use crate::reclaimer::Reclaimer;
 use serde::{Deserialize, Serialize};
 
 /// One thing to be done.
@@ -50,6 +49,19 @@ pub enum Action {
         /// Percent of one processor.
         percent_max: u32,
     },
+}
+
+/// Who reclaims.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reclaimer {
+    /// The pages that the engine chose, one by one.
+    #[default]
+    Pageout,
+    /// The kernel, asked for bytes ahead of its limit.
+    Kernel,
+    /// The programs, by direct reclaim at the line; above the budget the kernel is asked as well.
+    Programs,
 }
 
 /// What one tick has decided.

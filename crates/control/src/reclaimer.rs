@@ -18,10 +18,10 @@
 //! [`Config::hold_ms`] at least, unless it finds nothing or no processor is free any more.
 
 use crate::backoff::TIMES_MAX;
+use crate::plan::Reclaimer;
 use crate::sample::CpuState;
 use crate::tunables::config;
 use crate::watermarks::Watermarks;
-use serde::{Deserialize, Serialize};
 use strata_lru::TimeMs;
 
 config! {
@@ -34,19 +34,6 @@ config! {
     hold_ms: u64 = 500, 50..=2000, "ms";
     /// Pageout does not keep up if usage, once above the urgent mark, is not back at the high mark within this time.
     urgent_persists_ms: u64 = 50, 0..=5000, "ms";
-}
-
-/// Who reclaims.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Reclaimer {
-    /// The pages that the engine chose, one by one.
-    #[default]
-    Pageout,
-    /// The kernel, asked for bytes ahead of its limit.
-    Kernel,
-    /// The programs, by direct reclaim at the line; above the budget the kernel is asked as well.
-    Programs,
 }
 
 /// What changes whose turn it is.

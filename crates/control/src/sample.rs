@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 use strata_lru::TimeMs;
 
 mod cache;
-pub(crate) mod in_trace;
 
 pub use cache::{CacheLook, CacheSample, CameIn, Distances, FileCache, FileNo, Reads};
 
@@ -95,7 +94,6 @@ pub struct Runnable {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Clocks {
     /// Processor time of each program, nanoseconds.
-    #[serde(with = "in_trace::programs")]
     pub cpu_ns: BTreeMap<ProgramNo, u64>,
     /// Pages of the group that came back.
     pub nr_refaulted_pages: u64,
@@ -105,7 +103,6 @@ pub struct Clocks {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CpuSample {
     /// See [`CpuDue::threads`].
-    #[serde(with = "in_trace::programs_if_read")]
     pub threads: Option<BTreeMap<ProgramNo, Threads>>,
     /// See [`CpuDue::runnable`].
     pub runnable: Option<Runnable>,
@@ -159,7 +156,6 @@ pub struct Due {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// When.
-    #[serde(with = "in_trace::Ms")]
     pub now: TimeMs,
     /// In use, bytes.
     pub usage_bytes: u64,

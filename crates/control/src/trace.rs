@@ -14,7 +14,6 @@
 
 use crate::limit::{Answer, Need, Standing, Step};
 use crate::plan::Plan;
-use crate::sample::in_trace::Ms;
 use crate::sample::{GroupStats, Sample};
 use crate::watermarks::Watermarks;
 use serde::{Deserialize, Serialize, Serializer};
@@ -28,7 +27,6 @@ use strata_lru::{Isolated, TimeMs};
 #[serde(default)]
 pub struct Turn {
     /// Since the run began, milliseconds.
-    #[serde(with = "Ms")]
     pub now: TimeMs,
     /// What it read; `None` while paused, or where nobody decides.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -70,7 +68,6 @@ pub enum Note {
         /// Base pages wanted.
         nr_pages: u64,
         /// Its answer.
-        #[serde(with = "IsolatedInTrace")]
         answer: Isolated,
     },
     /// The kernel was to be asked to reclaim.
@@ -130,16 +127,6 @@ fn known<S: Serializer>(stats: &Option<GroupStats>, serializer: S) -> Result<S::
     let value = serde_json::to_value(stats).map_err(serde::ser::Error::custom)?;
     let fields = value.as_object().into_iter().flatten();
     serializer.collect_map(fields.filter(|(_, count)| !count.is_null()))
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "Isolated", rename_all = "snake_case")]
-enum IsolatedInTrace {
-    Pages(u64),
-    Again,
-    NeedsAgeing,
-    Thrashing,
-    Empty,
 }
 
 /// What a walk found and took.

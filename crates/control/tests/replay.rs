@@ -13,9 +13,9 @@ use flate2::read::GzDecoder;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
+use strata_control::Reclaimer;
 use strata_control::drive::{Limits, hold_limit};
 use strata_control::limit::{Answer, Limit, Standing, Step};
-use strata_control::reclaimer::Reclaimer;
 use strata_control::trace::{Note, Recorder, Turn};
 use strata_control::{
     Action, Actuator, CgroupVersion, Config, Control, GroupStats, Setup, Watermarks,

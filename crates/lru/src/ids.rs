@@ -31,6 +31,7 @@ pub struct GroupId(pub u16);
 
 /// Number of a space: whose page one is, a program's or a file's. Only compared, never looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct SpaceNo(pub u32);
 
 /// Number of a memory node.
@@ -95,6 +96,7 @@ pub struct GenSeq(pub u64);
 
 /// Milliseconds since an origin the caller chooses; never decreases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct TimeMs(pub u64);
 
 impl TimeMs {

@@ -249,6 +249,8 @@ impl EvictBatch {
 
 /// How an [`Policy::isolate`](crate::Policy::isolate) ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum Isolated {
     /// The batch holds this many base pages (more than 0).
     Pages(u64),

@@ -3,9 +3,9 @@
 //! **Owns** [`violations`]: what a trace says that no loop of Strata's does. **Does not own** what a turn says
 //! (`strata_control::trace`), nor any trace.
 
+use strata_control::Reclaimer;
 use strata_control::Watermarks;
 use strata_control::limit::{Answer, Standing, Step};
-use strata_control::reclaimer::Reclaimer;
 use strata_control::trace::{Note, Turn};
 use strata_lru::Isolated;
 

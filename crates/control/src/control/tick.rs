@@ -17,9 +17,10 @@
 use super::Control;
 use crate::cache_moment::{Ask, Moment};
 use crate::cpu::CpuSample;
+use crate::plan::Reclaimer;
 use crate::plan::{Action, Decision, Plan, Reclaim};
 use crate::pressure::Work;
-use crate::reclaimer::{Event, Reclaimer};
+use crate::reclaimer::Event;
 use crate::sample::Actuator;
 use crate::sample::{CacheLook, CpuDue, CpuState, Due, FreeSwap, PAGE_BYTES, Sample};
 use crate::stall;

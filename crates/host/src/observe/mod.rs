@@ -34,22 +34,24 @@ pub mod overview;
 mod pieces;
 pub mod programs;
 mod record;
+mod source;
 mod subject;
 #[cfg(test)]
 mod tests;
 mod unclear;
+mod walked;
 mod walker;
 pub(crate) mod watch;
 
 pub use attend::{AttendError, Attended, Attention, Turn, Who, attend};
 pub use record::{CacheGroup, NoCache, Recorder};
+pub(crate) use source::OpenSource;
 pub use subject::{Subject, SubjectError};
 
 pub use left_out::LeftOut;
 use look::{Ask, Look, Looked, Looker};
 pub use pieces::{Piece, SpaceId, Visitor};
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -62,6 +64,7 @@ use strata_lru::NodeId;
 use subject::Members;
 pub(crate) use subject::own_pid;
 use unclear::Unclear;
+pub use walked::Walked;
 use walker::{Next, Told};
 
 type Walker = walker::Walker<Ask, Looked>;
@@ -84,38 +87,6 @@ impl SpaceNumbers {
     pub(crate) fn next(&self) -> SpaceId {
         SpaceId(self.0.fetch_add(1, Ordering::Relaxed))
     }
-}
-
-/// What one walk cost and could not do.
-#[derive(Debug, Default)]
-pub struct Walked {
-    /// When the walk began, since the observer was opened.
-    pub at: Duration,
-    /// Wall time of the whole walk, nanoseconds.
-    pub wall_ns: u64,
-    /// Cost of reading tables.
-    pub cost: WalkCost,
-    /// Time of the walk that clearing accessed bits took; nanoseconds.
-    pub clear_ns: u64,
-    /// How long clearing held the lock of the address space, of the space where that was longest; nanoseconds.
-    pub held_ns: u64,
-    /// Pieces of tables that keep their accessed bits, because they can't be cleared, or not without holding a program
-    /// up.
-    pub nr_left_pieces: u64,
-    /// Pages that were left out of clearing, because their bits stayed set the last time: several processes map them.
-    pub nr_resting_pages: u64,
-    /// Spaces walked.
-    pub nr_spaces: u64,
-    /// Spaces left out, because they have not run.
-    pub nr_idle_spaces: u64,
-    /// CPU time of the thread that walked; nanoseconds.
-    pub cpu_ns: u64,
-    /// What it took to ask which pages several processes map.
-    pub mappers: Duration,
-    /// Who was left out.
-    pub left_out: Vec<LeftOut>,
-    /// What could not be watched, and why; members each told once.
-    pub troubles: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -177,36 +148,6 @@ pub struct Observer {
     is_last: bool,
     /// What follows for pages that are found accessed.
     intent: ClearIntent,
-}
-
-/// Opens what walks read with, also where the thread before stood still.
-#[derive(Clone)]
-pub(crate) struct OpenSource(Arc<dyn Fn() -> OpenedSource + Send + Sync>);
-
-type OpenedSource = Result<Box<dyn AccessSource>, AccessError>;
-
-impl OpenSource {
-    /// Opens what was chosen, and `wraps` what was opened.
-    pub(crate) fn new(
-        access: AccessChoice,
-        wrap: impl Fn(Box<dyn AccessSource>) -> Box<dyn AccessSource> + Send + Sync + 'static,
-    ) -> OpenSource {
-        OpenSource(Arc::new(move || Ok(wrap(access::open(access)?))))
-    }
-
-    /// A source.
-    ///
-    /// # Errors
-    /// [`AccessError`]: none works.
-    pub(crate) fn open(&self) -> OpenedSource {
-        (self.0)()
-    }
-}
-
-impl fmt::Debug for OpenSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("OpenSource")
-    }
 }
 
 impl Observer {

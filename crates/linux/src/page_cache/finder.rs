@@ -4,14 +4,20 @@
 //! whoever has the file open. **Does not own** which pages go, nor the proof that a file is the one (`reach`).
 
 use std::fs::File;
+use std::io;
+use std::num::NonZero;
 use std::ops::Range;
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use rustix::fs::{Advice, fadvise};
 use strata_lru::machine::Tried;
 
 use super::reach::{self, Mounts, Ways};
-use super::{Dropped, Left, drop_of};
+use super::{Dropped, Left};
 use crate::access::census::{Census, FileId, FileNames};
+use crate::addr::PAGE_BYTES;
+use crate::sys::page_cache::nr_resident;
 
 /// Open files of all processes are looked for at most so often, because there may be many.
 const LOOK_PAUSE: Duration = Duration::from_secs(5);
@@ -95,4 +101,65 @@ impl Finder {
         }
         &names.get_or_insert_with(|| (Instant::now(), read())).1
     }
+}
+
+/// Drops idle pages of one file, or only counts what would be tried. `on_range` is told what came of each range that was tried.
+fn drop_of(
+    file: &FileId,
+    ways: &Ways,
+    ranges: &[Range<u64>],
+    mounts: &mut Mounts,
+    is_dry_run: bool,
+    on_range: &mut dyn FnMut(&Range<u64>, Tried),
+) -> Dropped {
+    let lengths = ranges.iter().map(|range| range.end - range.start);
+    let idle_bytes = lengths.sum::<u64>() * PAGE_BYTES;
+    let mut dropped = Dropped {
+        nr_files: 1,
+        idle_bytes,
+        ..Dropped::default()
+    };
+    let file = match reach::open(file, ways, mounts) {
+        Ok(file) => file,
+        Err(left) => {
+            dropped.left_bytes.insert(left, idle_bytes);
+            return dropped;
+        }
+    };
+    for range in ranges {
+        match drop_range(&file, range, is_dry_run, &mut dropped) {
+            Ok(tried) => on_range(range, tried),
+            // What is not known to be in memory is not known to be gone either.
+            Err(_) => {
+                let nr_bytes = (range.end - range.start) * PAGE_BYTES;
+                *dropped.left_bytes.entry(Left::Refused).or_default() += nr_bytes;
+            }
+        }
+    }
+    dropped
+}
+
+fn drop_range(
+    file: &File,
+    range: &Range<u64>,
+    is_dry_run: bool,
+    dropped: &mut Dropped,
+) -> io::Result<Tried> {
+    let nr_before = nr_resident(file.as_fd(), range)?;
+    let mut tried = Tried {
+        nr_tried_pages: nr_before,
+        nr_gone_pages: 0,
+    };
+    if !is_dry_run && nr_before > 0 {
+        let nr_bytes = NonZero::new((range.end - range.start) * PAGE_BYTES);
+        fadvise(file, range.start * PAGE_BYTES, nr_bytes, Advice::DontNeed)?;
+        let nr_left = nr_resident(file.as_fd(), range)?.min(nr_before);
+        tried.nr_gone_pages = nr_before - nr_left;
+        if nr_left > 0 {
+            *dropped.left_bytes.entry(Left::InUse).or_default() += nr_left * PAGE_BYTES;
+        }
+    }
+    dropped.tried_bytes += tried.nr_tried_pages * PAGE_BYTES;
+    dropped.dropped_bytes += tried.nr_gone_pages * PAGE_BYTES;
+    Ok(tried)
 }

@@ -14,9 +14,8 @@
 use std::ops::Range;
 
 use strata_control::{
-    Actuator, Config, Control, PAGE_BYTES, Watermarks,
+    Actuator, Config, Control, PAGE_BYTES, Reclaimer, Watermarks,
     limit::{Limit, Standing},
-    reclaimer::Reclaimer,
     trace::{Note, Recorder, Turn},
 };
 use strata_lru::{Swappiness, TimeMs};

@@ -56,7 +56,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use strata_linux::access::{
-    self, AccessChoice, AccessError, AccessSource, ClearIntent, NrEntries, SourceInfo, WalkCost,
+    self, AccessChoice, AccessError, AccessSource, ClearIntent, NrEntries, SourceInfo,
 };
 use strata_linux::hold_up;
 use strata_linux::process::{Mapping, MemoryDevices, Process, ProcessError, ProcessTree};

@@ -196,3 +196,24 @@ impl Sequence {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn take(sequence: &mut Sequence, len: usize) -> Vec<u32> {
+        (0..len).map(|_| sequence.next_page()).collect()
+    }
+
+    #[test]
+    fn a_chain_turns_from_one_sequence_to_the_next_and_stays_with_the_last() {
+        let again = || Sequence::Loop {
+            nr_pages: 2,
+            next: 0,
+        };
+        let stretches = vec![again(), Sequence::Scan { next: 7 }, again()];
+        let mut sequence = Sequence::Chain(Chain::new(stretches, 3));
+        let pages = take(&mut sequence, 12);
+        assert_eq!(pages, [0, 1, 0, 7, 8, 9, 0, 1, 0, 1, 0, 1]);
+    }
+}

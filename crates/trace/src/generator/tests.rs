@@ -75,6 +75,20 @@ fn code_takes_turns_with_a_file_of_which_each_page_comes_once() {
 }
 
 #[test]
+fn patterns_joined_come_one_after_the_other_and_share_what_pages_there_are() {
+    let accesses = trace("gen:loop-zipf-scan-loop-scan,pages=40,accesses=500");
+    let pages: Vec<u64> = accesses.iter().map(|access| access.key.page).collect();
+    let rounds: Vec<u64> = (0..100).map(|n| n % 40).collect();
+    assert_eq!(pages[..100], rounds);
+    assert!(pages[100..200].iter().all(|page| *page < 40));
+    assert_ne!(pages[100..200], rounds, "drawn");
+    let scanned: Vec<u64> = (40..240).collect();
+    assert_eq!(pages[200..300], scanned[..100]);
+    assert_eq!(pages[300..400], rounds, "begun anew");
+    assert_eq!(pages[400..], scanned[100..], "none of the pages before");
+}
+
+#[test]
 fn what_is_wrong_with_a_name_is_said() {
     let complaint = |name: &str| Generator::from_str(name).unwrap_err().to_string();
     let expected = [

@@ -57,7 +57,7 @@ impl Draft {
             .prefix(&prefix)
             .suffix(".tmp")
             .permissions(fs::Permissions::from_mode(0o666))
-            .tempfile_in(directory.unwrap_or(Path::new(".")))?;
+            .tempfile_in(directory.unwrap_or_else(|| Path::new(".")))?;
         let mode = match (&former, fresh) {
             (Some(former), _) => {
                 let (uid, gid) = (former.uid(), former.gid());

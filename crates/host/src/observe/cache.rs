@@ -184,12 +184,15 @@ impl GroupCache {
     }
 }
 
+/// What a census tells; the last one has the report.
+type Look = Result<Told<Option<CacheReport>>, FilesError>;
+
 /// Takes censuses of a group; the last one tells.
 fn watch(
     path: PathBuf,
     ages: Vec<Duration>,
     reset_share: f64,
-) -> Result<impl FnMut(&(), bool) -> Result<Told<Option<CacheReport>>, FilesError>, FilesError> {
+) -> Result<impl FnMut(&(), bool) -> Look, FilesError> {
     let group = GroupReader::open(&path)?;
     // Fewer than there is room for: the longest stands in for the rest.
     let longest = ages.last().copied().unwrap_or_default();

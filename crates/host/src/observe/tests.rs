@@ -3,7 +3,7 @@
 use super::*;
 use std::process::{Child, Command};
 use std::sync::Mutex;
-use strata_linux::access::{Grain, TableRecord};
+use strata_linux::access::{Grain, TableRecord, WalkCost};
 use strata_linux::addr::{AddrRange, TableSpan};
 use strata_linux::process::VmFlags;
 

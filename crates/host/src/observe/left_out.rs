@@ -1,9 +1,10 @@
-//! Processes that walks leave out, because whoever asks them for their memory may wait for long: each is told once.
+//! Processes that walks leave out, because whoever asks them for their memory may wait for long: each is told once. Who is left
+//! out of one walk alone waited for a moment, as pages on their way elsewhere have anybody wait, and is not told.
 //!
 //! **Owns** who was told. **Does not own** who is left out (`Observer`).
 
 use crate::news::News;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// A process that a walk left out: whoever asked it for its memory might wait for long, or did.
@@ -26,7 +27,8 @@ impl fmt::Display for LeftOut {
 /// Who is left out, and what is new of it.
 #[derive(Debug, Default)]
 pub(crate) struct LeftOuts {
-    pids: BTreeSet<i32>,
+    /// Those of the last walk, and whether they were told.
+    pids: BTreeMap<i32, bool>,
     news: Vec<News>,
 }
 
@@ -35,14 +37,16 @@ impl LeftOuts {
     pub(crate) fn look(&mut self, all: Vec<LeftOut>) {
         let before = std::mem::take(&mut self.pids);
         for left_out in all {
-            self.pids.insert(left_out.pid);
-            if !before.contains(&left_out.pid) {
+            let was_left_out = before.get(&left_out.pid).copied();
+            if was_left_out == Some(false) {
                 self.news.push(News::Warning(left_out.to_string()));
             }
+            self.pids.insert(left_out.pid, was_left_out.is_some());
         }
-        for pid in before.difference(&self.pids) {
-            self.news
-                .push(News::Note(format!("process {pid} is left out no more")));
+        let were_told = before.iter().filter(|(_, is_told)| **is_told);
+        for (pid, _) in were_told.filter(|(pid, _)| !self.pids.contains_key(pid)) {
+            let told = format!("process {pid} is left out no more");
+            self.news.push(News::Note(told));
         }
     }
 
@@ -69,8 +73,19 @@ mod tests {
             why: "its thread waits".to_owned(),
         };
         let mut all = LeftOuts::default();
-        all.look(vec![left_out(7)]);
-        all.look(vec![left_out(7)]);
+        for _ in 0..2 {
+            all.look(vec![left_out(7)]);
+            assert_eq!(
+                (all.news(), all.nr_processes()),
+                (vec![], 1),
+                "for a moment"
+            );
+            all.look(Vec::new());
+            assert_eq!((all.news(), all.nr_processes()), (vec![], 0));
+        }
+        for _ in 0..3 {
+            all.look(vec![left_out(7)]);
+        }
         let told = News::Warning("process 7 (db): its thread waits".to_owned());
         assert_eq!((all.news(), all.nr_processes()), (vec![told], 1));
         all.look(Vec::new());

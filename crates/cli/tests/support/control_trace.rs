@@ -108,8 +108,10 @@ impl Check {
             "the processors are looked at where that decides nothing, or are not where it does",
         );
         let due = plan.decision.reclaim();
+        // While a walk is under way the loop looks again after a millisecond.
+        let is_as_planned = turn.wait_ms == due.wait_ms || turn.wait_ms == 1;
         self.hold(
-            turn.standing != Standing::Fine || turn.wait_ms == due.wait_ms,
+            turn.standing != Standing::Fine || is_as_planned,
             "the wait is another than was planned",
         );
         let asked = turn.notes.iter().filter_map(|note| match note {

@@ -50,10 +50,10 @@ pub use subject::{Subject, SubjectError};
 
 pub use left_out::LeftOut;
 use look::{Ask, Look, Looked, Looker};
+pub(crate) use pieces::SpaceNumbers;
 pub use pieces::{Piece, SpaceId, Visitor};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use strata_linux::access::{
     self, AccessChoice, AccessError, AccessSource, ClearIntent, NrEntries, SourceInfo,
@@ -77,17 +77,6 @@ const LEFT_OUT_MAX: Duration = Duration::from_secs(3600);
 const WAIT_MAX: Duration = Duration::from_secs(1);
 /// Threads that stand still at one time; with more of them nobody is walked.
 const NR_LOST_MAX: usize = 16;
-
-/// Hands out the numbers of spaces of one observer, each once. Clones share the numbers.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct SpaceNumbers(Arc<AtomicU32>);
-
-impl SpaceNumbers {
-    /// A number that was not given to anybody.
-    pub(crate) fn next(&self) -> SpaceId {
-        SpaceId(self.0.fetch_add(1, Ordering::Relaxed))
-    }
-}
 
 #[derive(Debug)]
 struct Watched {

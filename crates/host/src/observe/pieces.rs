@@ -5,6 +5,7 @@
 
 use super::unclear::{Split, Unclear};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use strata_linux::access::{
     Bits512, NrEntries, TableRecord, Way, Ways, YoungPiece, entries_in, entries_of,
 };
@@ -16,6 +17,17 @@ use strata_lru::Kind;
 /// Number of an address space within one observer; never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 pub struct SpaceId(pub u32);
+
+/// Hands out the numbers of spaces of one observer, each once. Clones share the numbers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SpaceNumbers(Arc<AtomicU32>);
+
+impl SpaceNumbers {
+    /// A number that was not given to anybody.
+    pub(crate) fn next(&self) -> SpaceId {
+        SpaceId(self.0.fetch_add(1, Ordering::Relaxed))
+    }
+}
 
 /// The part of one last-level table that one mapping covers.
 #[derive(Clone, Copy, Debug)]

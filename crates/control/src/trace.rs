@@ -74,7 +74,7 @@ pub enum Note {
     AskKernel {
         /// At most so much.
         bytes: u64,
-        /// Whether it was: not while it is at it, while it found nothing a moment ago, or in a dry run.
+        /// The kernel was asked: not while it reclaims already, while it found nothing a moment ago, or in a dry run.
         is_taken: bool,
     },
     /// A walk was made.

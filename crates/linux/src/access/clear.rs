@@ -107,11 +107,6 @@ impl YoungPiece {
         ranges.iter().flat_map(tables).map(piece).collect()
     }
 
-    /// Leaves its pages where clearing moves them.
-    pub fn restore_nothing(&mut self) {
-        self.restore = bits::NONE;
-    }
-
     fn restored(&self) -> Bits512 {
         bits::and(self.restore, bits::entries(self.range, self.table()))
     }

@@ -39,6 +39,9 @@ struct Folio {
     /// Tells if the page goes to the old end when it is clean again; `None` when it was spared while
     /// waiting, for the one reason or the other.
     is_to_rotate: Option<bool>,
+    /// Where a walk merges it to, if it is in the oldest list: where windows have overlapped it may be in another list, whose
+    /// generation its flags do not tell, and then it keeps what was counted.
+    merged_to: Option<u64>,
     /// Whether `refs` is certain: a folio spared and then taken by the same call has lost its
     /// count, one that was only taken has not.
     is_count_known: bool,
@@ -116,9 +119,7 @@ impl Generations {
             for folio in self.folios.values_mut() {
                 if folio.lruvec == at && folio.kind == kind && folio.seq == Some(oldest) {
                     folio.seq = Some(oldest + if swappiness.allows(kind) { 1 } else { 4 });
-                    if swappiness.allows(kind) {
-                        folio.forget(self.kernel);
-                    }
+                    folio.merged_to = folio.seq.filter(|_| swappiness.allows(kind));
                 }
             }
         }
@@ -192,6 +193,7 @@ impl Model for Generations {
             is_exec: arrival.is_exec,
             is_waiting: false,
             is_to_rotate: Some(false),
+            merged_to: None,
             is_count_known: true,
         };
         let window = &mut self.windows[at];

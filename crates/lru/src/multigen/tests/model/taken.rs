@@ -165,6 +165,9 @@ impl Generations {
             if has_overlapped && seq.is_some() == folio.seq.is_some() {
                 folio.seq = seq;
             }
+            if folio.merged_to.take().is_some_and(|to| seq == Some(to)) {
+                folio.forget(self.kernel);
+            }
             check!(seq == folio.seq, "{id:?} is in {seq:?}, expected {folio:?}");
             let is_same =
                 engine.kind(id) == folio.kind && engine.order(id).nr_pages() == folio.nr_pages;

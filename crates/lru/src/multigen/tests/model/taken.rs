@@ -41,9 +41,10 @@ impl Generations {
             );
             folio.is_to_rotate = Some(false);
             if is_v1 {
-                // A folio spared first has nothing counted, one taken at once keeps its tier.
+                // A folio spared first has nothing counted. One taken at once keeps what was counted if it was accessed before,
+                // else only that it is of the working set.
                 let is_first_tier = engine.tier(*id) == 0;
-                if is_first_tier {
+                if is_first_tier || !folio.is_referenced {
                     folio.refs = 0;
                 }
                 folio.is_workingset &= !is_first_tier;

@@ -15,11 +15,14 @@ config! {
     "pressure"
 
     /// Reclaim gets ahead of growth by what the program can allocate in this time, in which the loop reacts.
-    reaction_ms: u64 = 10, 1..=100, "ms";
+    reaction_ms: u64 = 10, 1..=10_000, "ms";
+    /// Growth is told over so long at least: what comes in bursts is not taken for lasting growth. A group grows as fast as it is
+    /// looked at; 0 is from look to look.
+    growth_window_ms: u64 = 0, 0..=10_000, "ms";
     /// Growth this fast is assumed possible at any time when the next look is chosen.
     growth_assumed_bytes_per_ms: u64 = 256 << 10, 4 << 10..=16 << 20, "bytes per ms";
     /// The loop looks at usage this often while something has to go.
-    wait_ms_min: u64 = 5, 1..=20, "ms";
+    wait_ms_min: u64 = 5, 1..=100, "ms";
     /// The loop looks at usage at least this often, however long nothing has changed.
     wait_ms_max: u64 = 1000, 100..=10_000, "ms";
 }
@@ -48,7 +51,9 @@ pub(crate) struct Pressure {
     config: Config,
     /// The wait while something has to go and the programs see to it in their own faults.
     left_ms: u64,
-    last: Option<(TimeMs, u64)>,
+    last_bytes: Option<u64>,
+    /// From where growth is told.
+    grown_from: Option<(TimeMs, u64)>,
     growth_bytes_per_ms: u64,
     is_reclaiming: bool,
     is_unchanged: bool,
@@ -62,7 +67,8 @@ impl Pressure {
         Pressure {
             config,
             left_ms,
-            last: None,
+            last_bytes: None,
+            grown_from: None,
             growth_bytes_per_ms: 0,
             is_reclaiming: false,
             is_unchanged: false,
@@ -72,7 +78,8 @@ impl Pressure {
 
     /// Takes a sample of usage.
     pub(crate) fn sample(&mut self, now: TimeMs, usage_bytes: u64, marks: &Watermarks) {
-        self.is_unchanged = self.last.is_some_and(|(_, last)| last == usage_bytes);
+        self.is_unchanged = self.last_bytes == Some(usage_bytes);
+        self.last_bytes = Some(usage_bytes);
         self.learn_growth(now, usage_bytes);
         let ahead = self.ahead_bytes(marks);
         if usage_bytes > marks.high_bytes - ahead {
@@ -84,7 +91,7 @@ impl Pressure {
 
     /// What has to go by the last sample, whoever sees to it.
     pub(crate) fn excess_bytes(&self, marks: &Watermarks) -> u64 {
-        let usage_bytes = self.last.map_or(0, |(_, usage_bytes)| usage_bytes);
+        let usage_bytes = self.last_bytes.unwrap_or(0);
         match self.is_reclaiming {
             true => {
                 usage_bytes.saturating_sub(marks.low_bytes.saturating_sub(self.ahead_bytes(marks)))
@@ -96,7 +103,7 @@ impl Pressure {
     /// What the last sample asks for.
     pub(crate) fn ask(&mut self, marks: &Watermarks, work: Work) -> Ask {
         let config = self.config;
-        let usage_bytes = self.last.map_or(0, |(_, usage_bytes)| usage_bytes);
+        let usage_bytes = self.last_bytes.unwrap_or(0);
         let ahead = self.ahead_bytes(marks);
         let mut excess_bytes = 0;
         let is_theirs = work == Work::Theirs && usage_bytes <= marks.budget_bytes;
@@ -140,19 +147,33 @@ impl Pressure {
         self.wait_ms
     }
 
+    /// Whether usage is at the high mark within so long, as fast as it grows.
+    pub(crate) fn is_near(&self, marks: &Watermarks, within_ms: u64) -> bool {
+        let usage_bytes = self.last_bytes.unwrap_or(0);
+        usage_bytes + self.growth_bytes_per_ms * within_ms > marks.high_bytes
+    }
+
+    /// Whether pages have to go until usage is at the low mark.
+    pub(crate) fn is_reclaiming(&self) -> bool {
+        self.is_reclaiming
+    }
+
     fn ahead_bytes(&self, marks: &Watermarks) -> u64 {
         let growth_bytes = self.growth_bytes_per_ms * self.config.reaction_ms;
         growth_bytes.min(marks.high_bytes - marks.low_bytes)
     }
 
     fn learn_growth(&mut self, now: TimeMs, usage_bytes: u64) {
-        if let Some((then, last)) = self.last {
+        if let Some((then, last)) = self.grown_from {
             let elapsed_ms = now.since(then).max(1);
+            if elapsed_ms < self.config.growth_window_ms {
+                return;
+            }
             let rate = usage_bytes.saturating_sub(last) / elapsed_ms;
             // The fastest growth that was seen is forgotten slowly.
             self.growth_bytes_per_ms = rate.max(self.growth_bytes_per_ms / 2);
         }
-        self.last = Some((now, usage_bytes));
+        self.grown_from = Some((now, usage_bytes));
     }
 }
 

@@ -1,9 +1,17 @@
-//! Memory that is short: of the host, or below the limit of a group; how much has to go.
+//! Memory that is short: of the host, or below the limit of a group; how much has to go, and when to look again.
+//!
+//! The host is a group whose budget is its memory: reclaim begins at the high mark, ends at the low one, and gets ahead of growth
+//! (`watermarks`, `pressure`). What is available counts from the kernel's own watermarks on, so what goes here goes before the kernel reclaims.
 //!
 //! **Owns** when memory counts as short, and by how much. **Does not own** reading (the host), nor what goes then
 //! (`oldest`).
 //!
-//! **Invariants** I1: without a threshold for the host nothing is missing there, whatever else is read.
+//! **Invariants** I1: where memory is left to the kernel nothing is missing of the host, whatever else is read.
+
+use crate::pressure::Work;
+use crate::pressure::{self, Pressure};
+use crate::watermarks::{self, Watermarks};
+use strata_lru::TimeMs;
 
 /// Usage within this share of a limit counts as short: a program that grows by 30 MiB a second has a second to its limit of
 /// 1 GiB, and the kernel reclaims in the program's own page faults once it is there.
@@ -14,6 +22,33 @@ const WAITING_PERCENT_MAX: f64 = 10.0;
 /// While they wait, so much of the host's memory goes with each look, a hundredth: the share that waits is told of the last ten
 /// seconds, so larger steps would go on for long after there is enough.
 const WAITING_STEP: f64 = 0.01;
+/// Two marks of the host lie a thirty-second of its memory apart, and at most 1 GiB: what a few programs take as they start.
+const HOST_MARKS: watermarks::Config = watermarks::Config {
+    mark_share: 32,
+    mark_bytes_max: 1 << 30,
+    ..watermarks::Config::DEFAULT
+};
+/// What is idle is found by a walk of everybody, and compressed page by page: that takes seconds, not milliseconds.
+const HOST_PRESSURE: pressure::Config = pressure::Config {
+    reaction_ms: 5000,
+    growth_window_ms: 1000,
+    wait_ms_min: 50,
+    ..pressure::Config::DEFAULT
+};
+/// A host that will be short within so long is looked at more often, so that ages are known when they are needed.
+const NEAR_MS: u64 = 30_000;
+
+/// How much of the host's memory is to be available.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Free {
+    /// A thirty-second, and what it grows by while Strata reacts.
+    #[default]
+    Auto,
+    /// This share, and as much again as `Auto` adds for growth.
+    Share(f64),
+    /// That is left to the kernel.
+    Any,
+}
 
 /// A limit that groups live under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,45 +59,112 @@ pub struct LimitReading {
     pub usage_bytes: u64,
 }
 
-/// What is read at each look.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Readings {
-    /// All memory of the host, and what is available of it.
+impl LimitReading {
+    /// What has to go below it.
+    pub fn missing_bytes(&self) -> u64 {
+        let wanted_bytes = (self.limit_bytes as f64 * ROOM_SHARE) as u64;
+        wanted_bytes.saturating_sub(self.limit_bytes.saturating_sub(self.usage_bytes))
+    }
+}
+
+/// What is read of the host at each look.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct HostReading {
+    /// All memory.
     pub total_bytes: u64,
     /// What the kernel thinks new programs could have.
     pub available_bytes: u64,
-    /// Share of the last ten seconds in which some task of the host waited for memory; `None`: the kernel does not tell.
+    /// Share of the last ten seconds in which some task waited for memory; `None`: the kernel does not tell.
     pub waiting_percent: Option<f64>,
-    /// Limits, as many as there are.
-    pub limits: Vec<LimitReading>,
 }
 
-/// How much has to go.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Missing {
-    /// Of all groups.
-    pub host_bytes: u64,
-    /// Of the groups below each limit, in the order of the readings.
-    pub below_limits_bytes: Vec<u64>,
+/// How the host stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Need {
+    /// Has to go, of all groups.
+    pub missing_bytes: u64,
+    /// With less available the host is short; 0: it never is.
+    pub wanted_bytes: u64,
+    /// It is short, or will be soon.
+    pub is_near: bool,
+    /// Look again after this, milliseconds.
+    pub wait_ms: u64,
 }
 
-/// What is missing; the host is short where less than `free_share` is available, or tasks wait; `None`: that is the kernel's.
-pub fn missing(readings: &Readings, free_share: Option<f64>) -> Missing {
-    let total = readings.total_bytes as f64;
-    let host_bytes = free_share.map_or(0, |free_share| {
-        let waits = readings.waiting_percent > Some(WAITING_PERCENT_MAX);
-        let step = if waits { total * WAITING_STEP } else { 0.0 };
-        let wanted_bytes = (total * free_share) as u64;
-        let missing_bytes = wanted_bytes.saturating_sub(readings.available_bytes);
-        missing_bytes.max(step as u64)
-    });
-    let below = |of: &LimitReading| {
-        let wanted_bytes = (of.limit_bytes as f64 * ROOM_SHARE) as u64;
-        wanted_bytes.saturating_sub(of.limit_bytes.saturating_sub(of.usage_bytes))
-    };
-    Missing {
-        host_bytes,
-        below_limits_bytes: readings.limits.iter().map(below).collect(),
+/// Whether the host is short of memory; see the module.
+#[derive(Debug, Default)]
+pub struct Shortage {
+    free: Free,
+    total_bytes: u64,
+    /// `None`: not looked at yet, or left to the kernel.
+    budget: Option<(Watermarks, Pressure)>,
+    need: Need,
+}
+
+impl Shortage {
+    /// So much is to be available from now on.
+    pub fn set_free(&mut self, free: Free) {
+        if free != self.free {
+            *self = Shortage {
+                free,
+                ..Shortage::default()
+            };
+        }
+    }
+
+    /// Whether it is told at all.
+    pub fn is_told(&self) -> bool {
+        self.free != Free::Any
+    }
+
+    /// How the host stood at the last look.
+    pub fn need(&self) -> Need {
+        self.need
+    }
+
+    /// How the host stands.
+    pub fn look(&mut self, now: TimeMs, host: &HostReading) -> Need {
+        if self.total_bytes != host.total_bytes {
+            self.total_bytes = host.total_bytes;
+            let marks = marks_of(self.free, host.total_bytes);
+            self.budget = marks.map(|marks| (marks, Pressure::new(HOST_PRESSURE, 0)));
+        }
+        let Some((marks, pressure)) = &mut self.budget else {
+            return Need::default();
+        };
+        let usage_bytes = host.total_bytes.saturating_sub(host.available_bytes);
+        pressure.sample(now, usage_bytes, marks);
+        let ask = pressure.ask(marks, Work::Ours);
+        let waits = host.waiting_percent > Some(WAITING_PERCENT_MAX);
+        let step = if waits { WAITING_STEP } else { 0.0 };
+        let step_bytes = (host.total_bytes as f64 * step) as u64;
+        self.need = Need {
+            missing_bytes: ask.excess_bytes.max(step_bytes),
+            wanted_bytes: host.total_bytes - marks.high_bytes,
+            is_near: waits || pressure.is_reclaiming() || pressure.is_near(marks, NEAR_MS),
+            wait_ms: ask.wait_ms,
+        };
+        self.need
+    }
+}
+
+/// The marks of a host with so much memory; `None`: it is the kernel's business.
+fn marks_of(free: Free, total_bytes: u64) -> Option<Watermarks> {
+    let of = |budget_bytes| Watermarks::new(budget_bytes, &HOST_MARKS);
+    match free {
+        Free::Any => None,
+        Free::Auto => Some(of(total_bytes)),
+        Free::Share(share) => {
+            let auto = of(total_bytes);
+            let step_bytes = auto.budget_bytes - auto.high_bytes;
+            let wanted_bytes = (total_bytes as f64 * share) as u64;
+            let high_bytes = total_bytes.saturating_sub(wanted_bytes);
+            Some(Watermarks {
+                high_bytes,
+                low_bytes: high_bytes.saturating_sub(step_bytes.min(wanted_bytes)),
+                ..auto
+            })
+        }
     }
 }
 
@@ -72,54 +174,89 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    fn limit(limit_mib: u64, usage_mib: u64) -> LimitReading {
-        LimitReading {
-            limit_bytes: limit_mib * MIB,
-            usage_bytes: usage_mib * MIB,
-        }
+    #[test]
+    fn below_a_limit_three_parts_in_a_hundred_are_kept_free() {
+        let missing_mib = |limit_mib: u64, usage_mib: u64| {
+            let reading = LimitReading {
+                limit_bytes: limit_mib * MIB,
+                usage_bytes: usage_mib * MIB,
+            };
+            reading.missing_bytes().div_ceil(MIB)
+        };
+        let limits = [(1000, 960), (1000, 980), (1000, 1000), (10, 20)];
+        assert_eq!(
+            limits.map(|(limit, usage)| missing_mib(limit, usage)),
+            [0, 10, 30, 1]
+        );
     }
 
-    fn host(available_mib: u64, waiting_percent: Option<f64>) -> Readings {
-        Readings {
-            total_bytes: 1000 * MIB,
-            available_bytes: available_mib * MIB,
-            waiting_percent,
-            limits: Vec::new(),
-        }
+    /// What each look at a host of 8000 MiB asks for, MiB: a look a second.
+    fn looks(free: Free, available_mib: &[u64], waiting_percent: Option<f64>) -> Vec<Need> {
+        let mut shortage = Shortage::default();
+        shortage.set_free(free);
+        let look = |(second, mib): (usize, &u64)| {
+            let host = HostReading {
+                total_bytes: 8000 * MIB,
+                available_bytes: mib * MIB,
+                waiting_percent,
+            };
+            shortage.look(TimeMs(second as u64 * 1000), &host)
+        };
+        available_mib.iter().enumerate().map(look).collect()
+    }
+
+    fn missing_mib(needs: &[Need]) -> Vec<u64> {
+        let missing = needs.iter().map(|need| need.missing_bytes.div_ceil(MIB));
+        missing.collect()
     }
 
     #[test]
-    fn below_a_limit_three_parts_in_a_hundred_are_kept_free_whatever_the_host_has() {
-        let readings = Readings {
-            limits: vec![
-                limit(1000, 960),
-                limit(1000, 980),
-                limit(1000, 1000),
-                limit(10, 20),
-            ],
-            ..host(1000, None)
-        };
-        let missing = missing(&readings, None);
-        let missing_mib = missing
-            .below_limits_bytes
-            .iter()
-            .map(|bytes| bytes.div_ceil(MIB));
-        assert_eq!(missing_mib.collect::<Vec<_>>(), [0, 10, 30, 1]);
-        assert_eq!(missing.host_bytes, 0);
+    fn a_host_that_holds_still_is_short_below_a_thirty_second_and_until_as_much_again_is_available()
+    {
+        let needs = looks(Free::Auto, &[4000, 4000, 4000], None);
+        assert!(
+            needs
+                .iter()
+                .all(|need| !need.is_near && need.missing_bytes == 0)
+        );
+        assert_eq!(needs[2].wanted_bytes, 250 * MIB);
+        // It comes down too slowly to be got ahead of.
+        let slowly: Vec<u64> = (0..=120).map(|n| 350 - n).chain([400, 600, 590]).collect();
+        let needs = looks(Free::Auto, &slowly, None);
+        assert_eq!(missing_mib(&needs[..=90]), vec![0; 91]);
+        assert!(needs[120].missing_bytes >= 270 * MIB && needs[120].is_near);
+        assert_eq!(
+            missing_mib(&needs[122..]),
+            [0, 0],
+            "until there is as much again"
+        );
     }
 
     #[test]
-    fn a_host_is_short_below_its_threshold_or_while_tasks_wait_if_there_is_a_threshold() {
-        let host_mib = |available, waiting, free| {
-            missing(&host(available, waiting), free)
-                .host_bytes
-                .div_ceil(MIB)
-        };
-        assert_eq!(host_mib(40, None, Some(0.05)), 10);
-        assert_eq!(host_mib(60, None, Some(0.05)), 0);
-        assert_eq!(host_mib(60, Some(9.0), Some(0.05)), 0);
-        assert_eq!(host_mib(60, Some(11.0), Some(0.05)), 10);
-        assert_eq!(host_mib(20, Some(11.0), Some(0.05)), 30);
-        assert_eq!(host_mib(0, Some(100.0), None), 0);
+    fn a_host_that_grows_fast_is_near_long_before_it_is_short_and_gets_ahead_of_that() {
+        let fast: Vec<u64> = (0..80).map(|n| 4000 - 45 * n).collect();
+        let needs = looks(Free::Auto, &fast, None);
+        let first = |is_there: &dyn Fn(&Need) -> bool| needs.iter().position(is_there);
+        let near = first(&|need| need.is_near).expect("near");
+        let short = first(&|need| need.missing_bytes > 0).expect("short");
+        let available_mib = |at: usize| fast[at];
+        assert!((1400..2000).contains(&available_mib(near)), "{near}");
+        assert!((430..=480).contains(&available_mib(short)), "{short}");
+        assert_eq!(needs[short].wait_ms, HOST_PRESSURE.wait_ms_min);
+    }
+
+    #[test]
+    fn a_share_says_when_a_host_is_short_and_left_to_the_kernel_it_never_is() {
+        assert_eq!(missing_mib(&looks(Free::Share(0.1), &[900], None)), [0]);
+        let short = looks(Free::Share(0.1), &[700], None);
+        assert_eq!(missing_mib(&short), [350], "and a thirty-second more");
+        assert_eq!(short[0].wanted_bytes, 800 * MIB);
+        assert_eq!(looks(Free::Any, &[1], Some(100.0)), [Need::default()]);
+    }
+
+    #[test]
+    fn a_host_whose_tasks_wait_gives_a_hundredth_with_each_look() {
+        assert_eq!(missing_mib(&looks(Free::Auto, &[4000], Some(9.0))), [0]);
+        assert_eq!(missing_mib(&looks(Free::Auto, &[4000], Some(11.0))), [80]);
     }
 }

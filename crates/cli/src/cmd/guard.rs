@@ -26,7 +26,7 @@ use clap::builder::TypedValueParser;
 use clap::{Args, Subcommand};
 use signal_hook::consts::SIGHUP;
 use strata_host::managed::{
-    Hand, House, Managed, ManagedConfig, Promised, Rule, Rules, Status, StatusError,
+    Hand, House, Managed, ManagedConfig, Promised, Room, Rule, Rules, Status, StatusError,
     SwapWriteBound, TierRules, demand_demotion,
 };
 use strata_host::news::News;
@@ -242,6 +242,17 @@ enum GuardVerb {
         #[arg(long, value_enum, default_value = "text")]
         format: Format,
     },
+    /// Tells how much more fits on the host without a broken promise: what is available now, and what lies idle in groups
+    ///
+    /// With a size the exit status is 0 if so much fits, and 1 if not: strata guard room 300M && start-one.
+    Room {
+        /// How much is to fit, for example 300M
+        #[arg(value_name = "SIZE", value_parser = size_arg, allow_hyphen_values = true)]
+        bytes: Option<u64>,
+        /// How it is printed: JSON is one object
+        #[arg(long, value_enum, default_value = "text")]
+        format: Format,
+    },
     /// Has the guard that runs with --tiers move so much to slower memory, the oldest first
     Demote {
         /// How much, for example 1G
@@ -250,6 +261,22 @@ enum GuardVerb {
     },
     /// Shows what guards have given back, what of it came back and what it cost, by minute or hour
     History(history::HistoryArgs),
+}
+
+/// Tells how much fits; fails where that is less than what is asked for.
+fn room(bytes: Option<u64>, format: Format) -> anyhow::Result<ExitCode> {
+    let status = Status::of_running()?;
+    if status.walks.is_late() {
+        return Err(StatusError::Late(status.walks).into());
+    }
+    let room = Room::of(&status).context(
+        "how much fits is not told: the rules leave memory to the kernel ([host] free = \"none\")",
+    )?;
+    print::answer(format, &room, || format!("{room}\n"))?;
+    match bytes.is_some_and(|bytes| room.room_bytes < bytes) {
+        true => Ok(ExitCode::FAILURE),
+        false => Ok(ExitCode::SUCCESS),
+    }
 }
 
 fn status(format: Format) -> anyhow::Result<ExitCode> {
@@ -295,6 +322,7 @@ fn demote(bytes: u64) -> anyhow::Result<ExitCode> {
 pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
     match &args.verb {
         Some(GuardVerb::Status { format }) => return status(*format),
+        Some(GuardVerb::Room { bytes, format }) => return room(*bytes, *format),
         Some(GuardVerb::Demote { bytes }) => return demote(*bytes),
         Some(GuardVerb::History(args)) => return history::show(args),
         None => {}
@@ -432,7 +460,7 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
             tell_news(parker.as_mut().map(Parker::news).unwrap_or_default());
             service.turn();
             match can_tell && turn == Turn::Next {
-                true => Attention::GoOn,
+                true => Attention::After(managed.next_look()),
                 false => Attention::Enough,
             }
         },
@@ -521,6 +549,7 @@ fn asked(args: &GuardArgs) -> anyhow::Result<RulesFile> {
     let rule = Rule {
         promise: args.promise.or(least.promise),
         min_age: args.min_age.map_or(least.min_age, Duration::from_millis),
+        min_age_when_short: (args.min_age).map_or(least.min_age_when_short, Duration::from_millis),
         tiers: args.tiers,
         ..least
     };

@@ -5,7 +5,7 @@
 
 use super::by_amount::{self, Hand};
 use super::caches::Caches;
-use super::group::Group;
+use super::group::{Asks, Group};
 use super::{Managed, WhyNotMore};
 use crate::engine::census::cache::{Done, GroupCache, Outcome, Which};
 use crate::observe::Observer;
@@ -235,7 +235,8 @@ impl Managed {
                 if let Some(moves) = &mut self.moves {
                     moves.wait_for_cache(to_promote);
                 }
-                let (min_age, share) = (self.rules.min_age(), self.processor_share());
+                let min_age = self.host.walk_interval(self.rules.min_age() / 2) * 2;
+                let share = self.processor_share();
                 caches.looked(at, found.as_deref().ok(), outcome.cpu_ns, min_age, share);
                 match found {
                     Ok(found) => self.found_in_cache(found),
@@ -293,14 +294,14 @@ impl Managed {
     }
 
     /// So many pages of the oldest page cache of these groups go, promise or not. Returns how much of it.
-    pub(super) fn drop_found(&mut self, found: &[(GroupId, u64)]) -> u64 {
+    pub(super) fn drop_found(&mut self, found: &[(GroupId, u64)], asks: Asks) -> u64 {
         let Some(caches) = &mut self.caches else {
             return 0;
         };
         let mut nr_going = 0;
         for (id, nr_pages) in found {
             if let Some(group) = self.groups.get_mut(id) {
-                let min_age = group.idle_when_short();
+                let min_age = group.least_age(asks);
                 nr_going += caches.drop_oldest(group, min_age, *nr_pages);
             }
         }

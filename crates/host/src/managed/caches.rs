@@ -95,6 +95,12 @@ impl Caches {
         }
     }
 
+    /// The next census comes at once.
+    pub(super) fn hurry(&mut self, at: Duration) {
+        self.next = self.next.min(at);
+        self.nr_pauses = 1;
+    }
+
     /// Has a census taken of these groups, where one is due.
     /// `promote` says what of their page cache is to come up.
     pub(super) fn look(

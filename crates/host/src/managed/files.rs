@@ -8,6 +8,7 @@
 //! (`takes`).
 
 use super::Managed;
+use super::group::Asks;
 use crate::observe::Observer;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -35,7 +36,7 @@ impl Managed {
             let Some(of) = self.groups.get(&group) else {
                 continue;
             };
-            let older_than = of.idle_when_short();
+            let older_than = of.least_age(Asks::BelowLimit);
             let mut holder = Holder {
                 nr_pages_max: u64::MAX,
                 nr_anon_pages_max: 0,
@@ -43,7 +44,7 @@ impl Managed {
                 spares_code: false,
                 objects: Some(&files),
                 cache: None,
-                ..of.holder(group, true)
+                ..of.holder(group, true, Asks::BelowLimit)
             };
             let above_low = of.above_low_pages();
             let ledger = self.pages.ledger();
@@ -54,7 +55,7 @@ impl Managed {
             holder.older_than = older_than;
             let over = over.min(above_low);
             let found = oldest(ledger, &[holder], First::Oldest, over, 0);
-            self.take(&found, &mut 0, observer);
+            self.take(&found, Asks::BelowLimit, &mut 0, observer);
         }
     }
 }

@@ -36,6 +36,15 @@ const USED_WITHIN_S: [u64; 3] = [60, 600, 3600];
 /// within one.
 const NR_AGES_STUCK: u32 = 2;
 
+/// What asks for memory, promise or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asks {
+    /// The host is short.
+    OfHost,
+    /// A limit is near, of the kernel or of a rule.
+    BelowLimit,
+}
+
 /// What keeps a group above its rule's `memory`.
 #[derive(Debug, Default)]
 struct Stuck {
@@ -48,6 +57,8 @@ struct Stuck {
 #[derive(Debug)]
 pub(super) struct Group {
     reader: GroupReader,
+    /// Groups that came later have a larger one.
+    pub(super) number: u64,
     /// What the kernel knows the group by.
     kernel_id: Option<u64>,
     /// Its page cache that nobody maps.
@@ -98,6 +109,7 @@ impl Group {
     pub(super) fn new(chosen: &Chosen<'_>) -> Group {
         Group {
             reader: chosen.reader.clone(),
+            number: 0,
             kernel_id: chosen.reader.id().ok(),
             cache: OfGroup::default(),
             waits: Waits::default(),
@@ -146,11 +158,12 @@ impl Group {
         }
     }
 
-    /// What was accessed within so long stays even where the host is short of memory. What is frozen uses nothing.
-    pub(super) fn idle_when_short(&self) -> Duration {
-        match self.is_frozen {
-            true => Duration::ZERO,
-            false => self.rule.min_age,
+    /// What was accessed within so long stays even where that asks for it. What is frozen uses nothing.
+    pub(super) fn least_age(&self, asks: Asks) -> Duration {
+        match asks {
+            _ if self.is_frozen => Duration::ZERO,
+            Asks::OfHost => self.rule.min_age_when_short,
+            Asks::BelowLimit => self.rule.min_age,
         }
     }
 
@@ -165,7 +178,7 @@ impl Group {
     }
 
     /// What of it may go promise or not; of its programs only where it gives that.
-    pub(super) fn holder(&self, group: GroupId, gives_programs: bool) -> Holder<'_> {
+    pub(super) fn holder(&self, group: GroupId, gives_programs: bool, asks: Asks) -> Holder<'_> {
         Holder {
             group,
             nr_pages_max: match gives_programs {
@@ -173,7 +186,7 @@ impl Group {
                 false => 0,
             },
             nr_anon_pages_max: self.anon_pages_max(),
-            older_than: self.idle_when_short(),
+            older_than: self.least_age(asks),
             spares_code: self.rule.protects_code,
             objects: None,
             cache: self.cache.to_give(self.cache_above_low_pages()),
@@ -439,6 +452,17 @@ impl Group {
     /// Anonymous memory that is away.
     pub(super) fn anon_away_bytes(&self) -> u64 {
         self.away.anon * PAGE_BYTES
+    }
+
+    /// Anonymous memory that is idle and can be taken.
+    pub(super) fn idle_anon_bytes(&self) -> u64 {
+        let could = self.could.anon.min(self.above_low_pages());
+        could * PAGE_BYTES
+    }
+
+    /// In memory.
+    pub(super) fn resident_bytes(&self) -> u64 {
+        self.resident.total() * PAGE_BYTES
     }
 
     /// Whether its promise would let more anonymous memory go than is planned.

@@ -10,7 +10,6 @@ use super::writer::ToWrite;
 use crate::news::News;
 use std::time::Duration;
 use strata_control::last_resort::Moment;
-use strata_linux::process::MachineMemory;
 
 impl Managed {
     /// Groups may be stopped and ended where their rules say so; what has to be undone is recorded by `to_write`.
@@ -38,25 +37,22 @@ impl Managed {
         let Some(resort) = &mut self.resort else {
             return;
         };
-        let Some(free_share) = self.rules.free_share else {
+        if !self.host.is_told() {
             return resort.thaw_all(
                 &mut self.groups,
                 "no rule says how much is to be free any more",
             );
-        };
-        let Ok(memory) = MachineMemory::read() else {
-            return;
-        };
+        }
         let now = Moment {
             at,
-            available_bytes: memory.available_bytes,
-            wanted_bytes: (memory.total_bytes as f64 * free_share) as u64,
-            is_exhausted: self.is_exhausted,
+            available_bytes: self.host.available_bytes(),
+            wanted_bytes: self.host.need().wanted_bytes,
+            is_exhausted: self.host.is_exhausted,
         };
         let is_enough = now.available_bytes >= now.wanted_bytes;
         if resort.look(now, &mut self.groups) || is_enough {
             // Whether nothing is left has to be found anew: what was frozen gives what it holds.
-            self.is_exhausted = false;
+            self.host.is_exhausted = false;
         }
     }
 

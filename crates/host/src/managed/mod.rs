@@ -33,12 +33,14 @@ pub mod history;
 mod house;
 mod limits;
 mod moves;
+mod need;
 mod oldest;
 mod parks;
 mod prices;
 mod promised;
 mod recalls;
 mod resort;
+mod room;
 mod rules;
 mod status;
 mod takes;
@@ -51,13 +53,15 @@ pub use by_amount::Hand;
 pub use fits::{Fit, WhyNobody};
 pub use house::{House, HouseError};
 pub use promised::Promised;
-pub use rules::{CacheFirst, FileBudget, PatternError, Rule, Rules, TierRules, Whom};
+pub use room::Room;
+pub use rules::{CacheFirst, CpuShare, FileBudget, PatternError, Rule, Rules, TierRules, Whom};
 pub use status::{
     GroupStatus, Status, StatusError, SwapStatus, TierStatus, WalkTimes, WhyNotMore,
     demand_demotion,
 };
 pub use strata_control::last_resort::WhenShort;
 pub use strata_control::promise::Standing;
+pub use strata_control::shortage::Free;
 pub use writes::SwapWriteBound;
 
 use crate::news::News;
@@ -70,6 +74,7 @@ use caches::Caches;
 use group::Group;
 use limits::Limited;
 use moves::Moves;
+use need::Host;
 use prices::Prices;
 use recalls::Recalls;
 use resort::Resort;
@@ -159,11 +164,13 @@ pub struct Managed {
     guests: BTreeSet<GroupId>,
     /// Limits that groups live under, as of the last walk.
     limits: Vec<Limited>,
-    /// Nothing idle was left when memory was short last.
-    is_exhausted: bool,
+    /// How short the host is of memory.
+    host: Host,
     /// What is done with whole groups then; `None` where that can't be undone, as nothing is kept.
     resort: Option<Resort>,
     groups: BTreeMap<GroupId, Group>,
+    /// Those that are gone, too.
+    nr_groups_seen: u64,
     /// How many groups go by each rule, as of the last walk.
     fits: Vec<Fit>,
     /// People were told which rules nobody goes by.
@@ -201,6 +208,8 @@ impl Managed {
     /// No source of accesses works, or there can be no thread.
     pub fn start(config: ManagedConfig, rules: Rules) -> Result<Managed, ManagedError> {
         let (mut takes, mut amounts, mut recalls) = (None, None, None);
+        let mut host = Host::default();
+        host.set_free(rules.free);
         if config.is_acting {
             let started = Takes::start(access::open(config.access)?);
             takes = Some(started.map_err(ManagedError::Thread)?);
@@ -220,14 +229,15 @@ impl Managed {
             amounts,
             prices: Prices::default(),
             recalls,
+            host,
             caches: Some(Caches::start().map_err(ManagedError::Thread)?),
             moves: None,
             tiers_looked_at: None,
             guests: BTreeSet::new(),
             limits: Vec::new(),
-            is_exhausted: false,
             resort: None,
             groups: BTreeMap::new(),
+            nr_groups_seen: 0,
             fits: Vec::new(),
             are_fits_told: false,
             told_of_rules: Vec::new(),
@@ -253,8 +263,9 @@ impl Managed {
         Subject::Processes(vec![own_pid()])
     }
 
-    /// To be called about once a second. Returns whether there was a walk.
+    /// To be called again after [`Managed::next_look`]. Returns whether there was a walk.
     pub fn tick(&mut self, observer: &mut Observer) -> bool {
+        self.look_at_host(observer.elapsed());
         self.is_brought_back |= self.look_at_swap(observer);
         self.look_at_cache(observer.elapsed());
         self.look_at_moves(observer.elapsed());
@@ -306,8 +317,14 @@ impl Managed {
             if is_after_walk {
                 self.hold_files(observer);
             }
-            self.hold(observer, is_after_walk);
-            self.relieve(observer);
+            // In need turns come many times a second, and not all that is read here changes as fast.
+            if self.host.is_second(observer.elapsed()) || is_after_walk {
+                self.hold(observer, is_after_walk);
+                self.relieve_limits(observer);
+            }
+            if !self.takes.as_ref().is_some_and(Takes::are_under_way) {
+                self.relieve_host(observer);
+            }
             self.halt(observer.elapsed());
             // Last, so that nothing of this waits for what waited for the rate of writes.
             let is_free = !self.takes.as_ref().is_some_and(Takes::are_under_way);
@@ -316,6 +333,22 @@ impl Managed {
             }
         }
         has_walked
+    }
+
+    /// When the next tick is to come.
+    pub fn next_look(&self) -> Duration {
+        self.host.next_look()
+    }
+
+    /// Where the host will be short soon, the next walk and the next census come soon.
+    fn look_at_host(&mut self, at: Duration) {
+        if self.config.is_acting && self.host.look(at) {
+            let interval = self.host.walk_interval(self.rules.walk_interval());
+            self.next_walk = self.next_walk.min(self.walked_at + interval);
+            if let Some(caches) = &mut self.caches {
+                caches.hurry(at);
+            }
+        }
     }
 
     /// Where the thread that takes pages stands still, another one goes on without the process that holds it up.
@@ -384,6 +417,7 @@ impl Managed {
             group.read = self.read;
         }
         self.writes = Writes::new(rules.swap_writes);
+        self.host.set_free(rules.free);
         self.rules = rules;
         (self.fits, self.are_fits_told) = (Vec::new(), false);
         self.next_walk = Duration::ZERO;
@@ -432,6 +466,7 @@ impl Managed {
         status.dropped_cache_bytes += before.unwrap_or(0);
         status.nr_left_out_processes = self.left_out.nr_processes();
         status.walks = self.walks;
+        status.room = self.room().filter(|_| self.config.is_acting);
         status.fits = self.fits.clone();
         status.nodes = self.node_status();
         status.tiers = self.moves.as_ref().map(Moves::status);
@@ -535,6 +570,8 @@ impl Managed {
                     };
                     let mut group = Group::new(&chosen);
                     group.read = self.read;
+                    self.nr_groups_seen += 1;
+                    group.number = self.nr_groups_seen;
                     self.groups.insert(id, group);
                     id
                 }
@@ -584,7 +621,9 @@ impl Managed {
             used_ns.max(of_walk_ns)
         };
         let earliest = Duration::from_secs_f64(cost_ns as f64 / 1e9 / self.processor_share());
-        let interval = self.rules.walk_interval().max(earliest);
+        self.host.walked();
+        let usual = self.rules.walk_interval();
+        let interval = self.host.walk_interval(usual).max(earliest);
         self.next_walk = now + interval;
         // What takes long between two walks stretches them, too.
         self.walks = WalkTimes::now(interval.max(now - self.walked_at));
@@ -594,6 +633,7 @@ impl Managed {
     /// The share of one processor that everything may take together.
     fn processor_share(&self) -> f64 {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        (self.config.cpu_share * processors as f64).max(1e-6)
+        let share = (self.host).cpu_share(self.config.cpu_share, self.rules.cpu_when_short.0);
+        (share * processors as f64).max(1e-6)
     }
 }

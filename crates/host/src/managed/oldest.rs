@@ -6,16 +6,13 @@
 //! **Invariants** I1: what was accessed within the least age of a group stays, whoever asks; but what is frozen uses nothing.
 
 use super::by_amount;
-use super::group::Group;
-use super::limits::Limited;
+use super::group::{Asks, Group};
 use super::takes::Takes;
 use super::{Managed, WhyNotMore};
 use crate::observe::Observer;
 use std::time::Duration;
 use strata_control::oldest::{First, Holder, Oldest, oldest};
-use strata_control::shortage::{self, Readings};
 use strata_linux::addr::PAGE_BYTES;
-use strata_linux::process::{MachineMemory, memory_pressure_percent};
 use strata_lru::{GroupId, Kind};
 
 impl Managed {
@@ -41,8 +38,10 @@ impl Managed {
             if self.is_cache_going(&[id]) {
                 continue;
             }
-            let found = self.find(&[id], |_| true, First::Oldest, nr_pages, swap_room_pages);
-            let mut nr_going = self.take(&found, &mut swap_room_pages, observer);
+            let first = First::Oldest;
+            let asks = Asks::BelowLimit;
+            let found = self.find(&[id], |_| true, asks, first, nr_pages, swap_room_pages);
+            let mut nr_going = self.take(&found, asks, &mut swap_room_pages, observer);
             if is_after_walk {
                 nr_going += self.ask_beyond_reach(id, at, nr_pages.saturating_sub(nr_going));
             }
@@ -78,50 +77,46 @@ impl Managed {
         step.unwrap_or(0)
     }
 
-    /// Where memory is short, of the host or below a limit: the oldest of all groups there, of the host promise or not. What
-    /// is younger than rules call idle is left to the kernel.
-    pub(super) fn relieve(&mut self, observer: &Observer) {
+    /// Below limits that are near: the oldest of all groups there. What is younger than rules call idle is left to the kernel.
+    pub(super) fn relieve_limits(&mut self, observer: &Observer) {
         if !self.config.is_acting {
             return;
         }
-        let first = |is_cache_first| match is_cache_first {
-            true => First::Cache,
-            false => First::Programs,
-        };
-        let missing = shortage::missing(&self.readings(), self.rules.free_share);
-        for (number, missing_bytes) in missing.below_limits_bytes.into_iter().enumerate() {
+        let missing = self.limits.iter().map(|limit| limit.read().missing_bytes());
+        for (number, missing_bytes) in missing.collect::<Vec<_>>().into_iter().enumerate() {
             if missing_bytes > 0 && !self.takes.as_ref().is_some_and(Takes::are_under_way) {
                 let members = self.limits[number].members.clone();
                 let first = first(self.rules.cache_first.below_limits);
                 // Of a program that has used up its promise nothing goes. That is the kernel's, which takes page cache that
                 // programs read each second before memory that they read back from swap.
                 let keeps_promise = |group: &Group| !group.is_used_up();
-                self.give(&members, keeps_promise, missing_bytes, first, observer);
+                let asks = Asks::BelowLimit;
+                self.give(
+                    &members,
+                    keeps_promise,
+                    asks,
+                    missing_bytes,
+                    first,
+                    observer,
+                );
             }
-        }
-        if missing.host_bytes > 0 {
-            let all: Vec<GroupId> = self.groups.keys().copied().collect();
-            let waits_for_rate = self.writes.room_pages(observer.elapsed()) == Some(0);
-            let first = first(self.rules.cache_first.of_host);
-            let has_given = self.give(&all, |_| true, missing.host_bytes, first, observer);
-            self.is_exhausted = !has_given && !waits_for_rate;
         }
     }
 
-    /// What is read of the machine and of limits.
-    fn readings(&self) -> Readings {
-        let mut readings = Readings {
-            limits: self.limits.iter().map(Limited::read).collect(),
-            ..Readings::default()
-        };
-        if self.rules.free_share.is_some()
-            && let Ok(memory) = MachineMemory::read()
-        {
-            readings.total_bytes = memory.total_bytes;
-            readings.available_bytes = memory.available_bytes;
-            readings.waiting_percent = memory_pressure_percent();
+    /// Where the host is short: the oldest of all groups, promise or not.
+    pub(super) fn relieve_host(&mut self, observer: &Observer) {
+        let missing_bytes = self.host.need().missing_bytes;
+        let at = observer.elapsed();
+        if !self.config.is_acting || missing_bytes == 0 || !self.host.is_worth_looking(at) {
+            return;
         }
-        readings
+        let all: Vec<GroupId> = self.groups.keys().copied().collect();
+        let waits_for_rate = self.writes.room_pages(at) == Some(0);
+        let first = first(self.rules.cache_first.of_host);
+        let asks = Asks::OfHost;
+        let has_given = self.give(&all, |_| true, asks, missing_bytes, first, observer);
+        self.host.looked_for_idle(at, has_given);
+        self.host.is_exhausted = !has_given && !waits_for_rate;
     }
 
     /// Has the oldest of these groups go. Returns whether something goes, or is on its way.
@@ -129,6 +124,7 @@ impl Managed {
         &mut self,
         members: &[GroupId],
         gives_programs: impl Fn(&Group) -> bool,
+        asks: Asks,
         bytes: u64,
         first: First,
         observer: &Observer,
@@ -138,21 +134,23 @@ impl Managed {
         }
         let mut swap_room_pages = self.anon_room(observer.elapsed());
         let nr_pages = bytes.div_ceil(PAGE_BYTES);
-        let found = self.find(members, gives_programs, first, nr_pages, swap_room_pages);
-        self.take(&found, &mut swap_room_pages, observer) > 0
+        let room = swap_room_pages;
+        let found = self.find(members, gives_programs, asks, first, nr_pages, room);
+        self.take(&found, asks, &mut swap_room_pages, observer) > 0
     }
 
     fn find(
         &self,
         members: &[GroupId],
         gives_programs: impl Fn(&Group) -> bool,
+        asks: Asks,
         first: First,
         nr_pages: u64,
         swap_room_pages: u64,
     ) -> Oldest {
         let holder = |id: &GroupId| -> Option<Holder<'_>> {
             let group = self.groups.get(id)?;
-            Some(group.holder(*id, gives_programs(group)))
+            Some(group.holder(*id, gives_programs(group), asks))
         };
         let holders: Vec<Holder<'_>> = members.iter().filter_map(holder).collect();
         let ledger = self.pages.ledger();
@@ -163,12 +161,21 @@ impl Managed {
     pub(super) fn take(
         &mut self,
         found: &Oldest,
+        asks: Asks,
         swap_room_pages: &mut u64,
         observer: &Observer,
     ) -> u64 {
         let anon = found.goes.iter().filter(|goes| goes.kind == Kind::Anon);
         *swap_room_pages -= anon.map(|goes| goes.pages.nr_pages).sum::<u64>();
         self.hand_over(&found.goes, observer);
-        found.nr_program_pages() + self.drop_found(&found.cache)
+        found.nr_program_pages() + self.drop_found(&found.cache, asks)
+    }
+}
+
+/// What goes first where page cache is to, or not.
+fn first(is_cache_first: bool) -> First {
+    match is_cache_first {
+        true => First::Cache,
+        false => First::Programs,
     }
 }

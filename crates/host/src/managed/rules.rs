@@ -19,11 +19,14 @@ use std::fmt;
 use std::time::Duration;
 use strata_control::last_resort::WhenShort;
 use strata_control::promise::{STALL_SHARE, walk_interval};
+use strata_control::shortage::Free;
 use strata_linux::cgroup::mount_point;
 use strata_lru::PromotionStrategy;
 
 /// What comes up a second where nothing is said: a sixteenth of what the slowest memory behind CXL can read.
 const PROMOTE_BYTES_PER_S: u64 = 64 << 20;
+/// Where the host is short, what was accessed within so long stays, unless a rule says another age.
+const MIN_AGE_WHEN_SHORT: Duration = Duration::from_secs(10);
 
 /// A pattern that can't be understood.
 #[derive(Debug, thiserror::Error)]
@@ -146,6 +149,8 @@ pub struct Rule {
     pub promise: Option<Promised>,
     /// Memory is never idle that was accessed within so long.
     pub min_age: Duration,
+    /// The same where the host is short of memory.
+    pub min_age_when_short: Duration,
     /// The share of time that tasks may wait for memory, where the kernel tells.
     pub stall_share: f64,
     /// What a group may hold: what it holds beyond is taken, the oldest first, promise or not.
@@ -243,6 +248,7 @@ impl Default for Rule {
             whom: Whom::Everybody,
             promise: Some(Promised::ComesBack(0.002)),
             min_age: Duration::from_secs(60),
+            min_age_when_short: MIN_AGE_WHEN_SHORT,
             stall_share: STALL_SHARE,
             memory_bytes: None,
             low_bytes: 0,
@@ -258,6 +264,17 @@ impl Default for Rule {
     }
 }
 
+/// A share of all processors: 0.5 for a half.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CpuShare(pub f64);
+
+impl Default for CpuShare {
+    /// A half, which the kernel's reclaim would take as well.
+    fn default() -> CpuShare {
+        CpuShare(0.5)
+    }
+}
+
 /// All rules.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rules {
@@ -265,8 +282,10 @@ pub struct Rules {
     pub rules: Vec<Rule>,
     /// Groups that are left alone.
     pub exclude: Vec<Pattern>,
-    /// Below this share of available memory, what is idle goes, promise or not; `None`: that is the kernel's.
-    pub free_share: Option<f64>,
+    /// With less available the host is short: what is idle goes, promise or not.
+    pub free: Free,
+    /// The share of all processors that the guard may use while the host is short or will be soon.
+    pub cpu_when_short: CpuShare,
     /// How much is written to swap a second.
     pub swap_writes: SwapWriteBound,
     /// What goes first where memory is short.

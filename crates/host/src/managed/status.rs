@@ -5,6 +5,7 @@
 //! **Owns** the figures and their names, and that file. **Does not own** how they are shown.
 
 use super::fits::Fit;
+use super::room::Room;
 use crate::keeper;
 use crate::observe::ledger::NodeStatus;
 use rustix::time::{ClockId, clock_gettime};
@@ -384,6 +385,9 @@ pub struct Status {
     /// The guard's own swap, if it has any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub swap: Option<SwapStatus>,
+    /// How much more fits on the host; `None`: rules leave that to the kernel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub room: Option<Room>,
     /// Memory nodes, where rules say something of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<NodeStatus>,
@@ -474,6 +478,7 @@ impl Status {
             price_bytes,
             given_back_bytes: away_bytes.saturating_sub(price_bytes),
             swap: None,
+            room: None,
             nodes: Vec::new(),
             tiers: None,
             fits: Vec::new(),

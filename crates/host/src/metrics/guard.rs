@@ -3,7 +3,7 @@
 //! **Owns** the table. **Does not own** the text format, nor any figure (`managed::status`).
 
 use super::{Metric, Sample};
-use crate::managed::{GroupStatus, Status};
+use crate::managed::{GroupStatus, Room, Status};
 
 /// Groups that have series, those of which most is away.
 const GROUPS_MAX: usize = 500;
@@ -36,6 +36,30 @@ pub const GUARD_METRICS: &[Metric<Status>] = &[
         name: "strata_guard_price_bytes",
         help: "Memory that compressed swap and ages take.",
         read: |status| vec![Sample::of(status.price_bytes as f64)],
+    },
+    Metric {
+        name: "strata_guard_available_bytes",
+        help: "What the kernel thinks new programs could have, and the amount below which the host is short.",
+        read: |status| {
+            let of = |room: &Room| {
+                let amounts = [
+                    ("now", room.available_bytes),
+                    ("short_below", room.wanted_bytes),
+                ];
+                amounts.map(|(amount, bytes)| Sample::of(bytes as f64).with("amount", amount))
+            };
+            status.room.iter().flat_map(of).collect()
+        },
+    },
+    Metric {
+        name: "strata_guard_room_bytes",
+        help: "How much more fits on the host without a broken promise.",
+        read: |status| of_room(status, |room| Some(room.room_bytes)),
+    },
+    Metric {
+        name: "strata_guard_room_groups",
+        help: "How many more groups like the last ten fit.",
+        read: |status| of_room(status, |room| room.nr_more_groups),
     },
     Metric {
         name: "strata_guard_left_out_processes",
@@ -181,6 +205,14 @@ pub const GUARD_METRICS: &[Metric<Status>] = &[
         },
     },
 ];
+
+fn of_room(status: &Status, read: fn(&Room) -> Option<u64>) -> Vec<Sample> {
+    let value = status.room.as_ref().and_then(read);
+    value
+        .map(|value| Sample::of(value as f64))
+        .into_iter()
+        .collect()
+}
 
 /// The groups that have series.
 fn groups(status: &Status) -> impl Iterator<Item = &GroupStatus> {

@@ -68,6 +68,8 @@ pub enum Turn {
 pub enum Attention {
     /// Walk again.
     GoOn,
+    /// Walk again after so long.
+    After(Duration),
     /// No more walks; a command is still waited for.
     Enough,
 }
@@ -220,10 +222,11 @@ impl Watch {
     ) -> Result<Attended, AttendError> {
         let mut due = Instant::now();
         loop {
-            if each(&mut observer, Turn::Next) == Attention::Enough {
-                break;
+            match each(&mut observer, Turn::Next) {
+                Attention::Enough => break,
+                Attention::GoOn => due += self.interval,
+                Attention::After(pause) => due = Instant::now() + pause,
             }
-            due += self.interval;
             let earliest = Instant::now() + observer.rest();
             if due < earliest && !self.is_service {
                 let behind =

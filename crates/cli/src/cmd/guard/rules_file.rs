@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use serde::Deserialize;
 use strata_host::managed::{
-    CacheFirst, FileBudget, PatternError, Promised, Rule, Rules, TierRules, Whom,
+    CacheFirst, CpuShare, FileBudget, Free, PatternError, Promised, Rule, Rules, TierRules, Whom,
 };
 
 use strata_host::whole_file;
@@ -21,7 +21,9 @@ use strata_linux::swap::SwapSpec;
 use strata_linux::units::parse_size;
 use toml::Spanned;
 
-use super::values::{promised_arg, promote_arg, swap_writes_arg, upper_arg, when_short_arg};
+use super::values::{
+    free_arg, promised_arg, promote_arg, swap_writes_arg, upper_arg, when_short_arg,
+};
 use crate::args::{min_age_arg, parse_percent};
 use crate::cmd::park::keep_arg;
 use crate::failure::UsageError;
@@ -67,6 +69,7 @@ struct Whole {
 #[serde(deny_unknown_fields)]
 struct Host {
     free: Option<Text>,
+    cpu_when_short: Option<Text>,
     cache_first: Option<bool>,
     cache_first_below_limits: Option<bool>,
 }
@@ -163,7 +166,9 @@ fn parse(text: &str) -> Result<RulesFile, Wrong> {
         value(text, |text| rules.exclude(text))?;
     }
     if let Some(host) = &file.host {
-        rules.free_share = optional(host.free.as_ref(), parse_percent)?;
+        rules.free = optional(host.free.as_ref(), free_arg)?.unwrap_or_default();
+        let share = optional(host.cpu_when_short.as_ref(), parse_percent)?;
+        rules.cpu_when_short = share.map(CpuShare).unwrap_or_default();
         let first = CacheFirst::default();
         rules.cache_first = CacheFirst {
             of_host: host.cache_first.unwrap_or(first.of_host),
@@ -174,10 +179,10 @@ fn parse(text: &str) -> Result<RulesFile, Wrong> {
     rules.swap_writes = writes.unwrap_or_default();
     for entry in &file.rules {
         rules.rules.push(rule(entry)?);
-        if let (Some(when_short), None) = (&entry.as_ref().when_short, rules.free_share) {
+        if let (Some(when_short), Free::Any) = (&entry.as_ref().when_short, rules.free) {
             return Err(Wrong {
                 at: when_short.span(),
-                why: "when_short needs [host] free, which says when memory is short".to_owned(),
+                why: "when_short needs a host that can be short: [host] free = \"none\" leaves memory to the kernel".to_owned(),
             });
         }
     }
@@ -270,6 +275,7 @@ fn rule(entry: &Spanned<Entry>) -> Result<Rule, Wrong> {
         whom,
         promise: asked,
         min_age: min_age.map_or(least.min_age, Duration::from_millis),
+        min_age_when_short: min_age.map_or(least.min_age_when_short, Duration::from_millis),
         stall_share: optional(entry.stall.as_ref(), parse_percent)?.unwrap_or(least.stall_share),
         memory_bytes,
         low_bytes,
@@ -339,14 +345,15 @@ mod tests {
              [[rule]]\nunit = 'db.service'\nmemory = '4G'\nlow = '1G'\n\
              [[rule]]\nuser = 'root'\npromise = 'none'\n[[rule]]\npromise = 'slowdown 1%'\nwhen_short = 'freeze'\npriority = -5\nswappiness = 0\nprotect_executable = false\n\
              park_after = '10m'\npark_keep = '50M'\ntiers = true\n\
-             [[rule.file]]\npath = '*.gguf'\nmemory = '4G'\n[[rule]]\n[host]\nfree = '5%'\ncache_first_below_limits = false\n\
+             [[rule.file]]\npath = '*.gguf'\nmemory = '4G'\n[[rule]]\n[host]\nfree = '5%'\ncpu_when_short = '25%'\ncache_first_below_limits = false\n\
              [tiers]\npromote = '10M/s'\nbeside_kernel = true\n",
         );
         let file = file.expect("rules");
         assert_eq!(file.cpu_share, Some(0.01));
         assert!(file.is_dry_run);
         assert!(matches!(file.swap, Some(SwapSpec::Zram { .. })));
-        assert_eq!(file.rules.free_share, Some(0.05));
+        assert_eq!(file.rules.free, Free::Share(0.05));
+        assert_eq!(file.rules.cpu_when_short, CpuShare(0.25));
         let writes = SwapWriteBound::BytesPerSec(5 << 20);
         assert_eq!(file.rules.swap_writes, writes);
         let rules = &file.rules.rules;
@@ -428,8 +435,8 @@ mod tests {
                 "'stop'",
             ),
             (
-                "[[rule]]\nwhen_short = 'kill'",
-                "needs [host] free",
+                "[[rule]]\nwhen_short = 'kill'\n[host]\nfree = 'none'",
+                "leaves memory to the kernel",
                 "'kill'",
             ),
             ("swap_writes = '5M'\n[[rule]]", "for example 10M/s", "'5M'"),

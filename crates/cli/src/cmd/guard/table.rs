@@ -68,6 +68,12 @@ pub(super) fn table(status: &Status, columns: Option<usize>) -> String {
             Bytes(swap.size_bytes)
         ));
     }
+    if let Some(room) = &status.room {
+        let (available, wanted) = (Bytes(room.available_bytes), Bytes(room.wanted_bytes));
+        text.push_str(&format!(
+            "{room}\n{available} are available; the host is short below {wanted}\n"
+        ));
+    }
     if status.watched_ms < status.min_age_ms {
         text.push_str(&format!(
             "watched for {} so far: nothing can be known to be idle for {}\n",

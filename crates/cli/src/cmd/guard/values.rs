@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use strata_host::managed::{Promised, SwapWriteBound, WhenShort};
+use strata_host::managed::{Free, Promised, SwapWriteBound, WhenShort};
 use strata_linux::nodes::{self, Nodes};
 use strata_linux::units::parse_size;
 
@@ -37,6 +37,17 @@ pub(super) fn swap_writes_arg(text: &str) -> Result<SwapWriteBound, String> {
         Some(bytes) if bytes >= WRITES_BYTES_MIN => Ok(SwapWriteBound::BytesPerSec(bytes)),
         Some(_) => Err("it must be at least 64K/s, or none for any amount".to_owned()),
         None => Err("it is a size a second, for example 10M/s, or none for any amount".to_owned()),
+    }
+}
+
+/// Reads how much of the host's memory is to be available: `auto`, `5%`, or `none` where that is left to the kernel.
+pub(super) fn free_arg(text: &str) -> Result<Free, String> {
+    match text {
+        "auto" => Ok(Free::Auto),
+        "none" => Ok(Free::Any),
+        share => parse_percent(share)
+            .map(Free::Share)
+            .map_err(|why| format!("{why}; or auto, or none where that is left to the kernel")),
     }
 }
 

@@ -1,0 +1,134 @@
+//! How short the host is of memory, and what follows for the pace of a guard.
+//!
+//! ```text
+//!   far from short   a look a second, a walk as often as the least age says, within the guard's share of the processors
+//!   near             a look each 250 ms, a walk each 5 s, within the share that is allowed in need
+//!   short            looks as the shortage asks for
+//! ```
+//!
+//! **Owns** readings of the host, and that pace. **Does not own** when the host counts as near or short
+//! (`strata_control::shortage`), what goes then (`oldest`), nor what is done with whole groups (`resort`).
+//!
+//! **Invariants** I1: where rules leave memory to the kernel nothing is read, and the pace is that of a host far from short.
+
+use std::time::Duration;
+use strata_control::shortage::{Free, HostReading, Need, Shortage};
+use strata_linux::process::{MachineMemory, memory_pressure_percent};
+use strata_lru::TimeMs;
+
+/// From look to look where the host is far from short.
+const LOOK_FAR: Duration = Duration::from_secs(1);
+/// From look to look where it is near.
+const LOOK_NEAR: Duration = Duration::from_millis(250);
+/// From walk to walk in need: half of the age at which memory goes then.
+const WALK_NEAR: Duration = Duration::from_secs(5);
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Host {
+    shortage: Shortage,
+    read: HostReading,
+    /// It was near or short at some time since the last walk.
+    was_near: bool,
+    /// Nothing idle was left when memory was short last.
+    pub(super) is_exhausted: bool,
+    /// When that was found, until the next walk tells other ages.
+    nothing_found_at: Option<Duration>,
+    /// What goes by the second was looked at.
+    seconds_looked_at: Option<Duration>,
+}
+
+impl Host {
+    /// So much is to be available from now on.
+    pub(super) fn set_free(&mut self, free: Free) {
+        self.shortage.set_free(free);
+    }
+
+    /// How the host stands. Returns whether it is near where it was not.
+    pub(super) fn look(&mut self, at: Duration) -> bool {
+        if !self.shortage.is_told() {
+            return false;
+        }
+        let Ok(memory) = MachineMemory::read() else {
+            return false;
+        };
+        self.read = HostReading {
+            total_bytes: memory.total_bytes,
+            available_bytes: memory.available_bytes,
+            waiting_percent: memory_pressure_percent(),
+        };
+        let was_near = self.need().is_near;
+        let now = TimeMs(at.as_millis() as u64);
+        let is_near = self.shortage.look(now, &self.read).is_near;
+        self.was_near |= is_near;
+        is_near && !was_near
+    }
+
+    /// How it stood at the last look.
+    pub(super) fn need(&self) -> Need {
+        self.shortage.need()
+    }
+
+    /// What was available at the last look.
+    pub(super) fn available_bytes(&self) -> u64 {
+        self.read.available_bytes
+    }
+
+    /// Whether there is a threshold at all.
+    pub(super) fn is_told(&self) -> bool {
+        self.shortage.is_told()
+    }
+
+    /// Whether what is looked at once a second is due.
+    pub(super) fn is_second(&mut self, at: Duration) -> bool {
+        let is_due = (self.seconds_looked_at).is_none_or(|last| at >= last + LOOK_FAR);
+        if is_due {
+            self.seconds_looked_at = Some(at);
+        }
+        is_due
+    }
+
+    /// When to look again.
+    pub(super) fn next_look(&self) -> Duration {
+        let need = self.need();
+        match need {
+            Need {
+                missing_bytes: 1.., ..
+            } => Duration::from_millis(need.wait_ms).min(LOOK_NEAR),
+            Need { is_near: true, .. } => LOOK_NEAR,
+            Need { .. } => LOOK_FAR,
+        }
+    }
+
+    /// From walk to walk, where rules say so much.
+    pub(super) fn walk_interval(&self, usual: Duration) -> Duration {
+        match self.need().is_near {
+            true => usual.min(WALK_NEAR),
+            false => usual,
+        }
+    }
+
+    /// The share of the processors that may be used, where this much is given ahead of need and that much in need.
+    pub(super) fn cpu_share(&self, ahead: f64, in_need: f64) -> f64 {
+        match self.was_near {
+            true => ahead.max(in_need),
+            false => ahead,
+        }
+    }
+
+    /// Whether it is worth looking for what is idle: not again and again where nothing was found, as ages change by the second.
+    pub(super) fn is_worth_looking(&self, at: Duration) -> bool {
+        (self.nothing_found_at).is_none_or(|then| at >= then + LOOK_FAR)
+    }
+
+    /// What is idle was looked for.
+    pub(super) fn looked_for_idle(&mut self, at: Duration, has_found: bool) {
+        self.nothing_found_at = (!has_found).then_some(at);
+    }
+
+    /// A walk was made, and what was used until now is counted.
+    pub(super) fn walked(&mut self) {
+        self.nothing_found_at = None;
+        self.was_near = self.need().is_near;
+    }
+}

@@ -1,0 +1,169 @@
+//! How much more fits on the host without a broken promise: that is what a scheduler asks before it starts another group.
+//!
+//! What is available fits, down to where the host counts as short. So does what lies idle in groups, without the memory that it takes
+//! in swap.
+//!
+//! **Owns** that sum, and how many more groups like the last ones it is. **Does not own** when the host is short
+//! (`strata_control::shortage`), nor what counts as idle (`strata_control::guard`).
+
+use super::group::Group;
+use super::{Managed, Status};
+use std::cmp::Reverse;
+use std::fmt;
+use strata_linux::process::MachineMemory;
+use strata_linux::swap;
+use strata_linux::units::Bytes;
+
+/// The next group is assumed to be like so many that came last.
+const NR_LAST_GROUPS: usize = 10;
+/// Less than a MiB is no group that anybody would start for its memory.
+const GROUP_BYTES_MIN: u64 = 1 << 20;
+/// Of a page in swap so much stays in memory where that was not measured: most memory compresses to less than a half.
+const COMPRESSED_SHARE_ASSUMED: f64 = 0.5;
+
+/// Room on the host. Sizes in bytes.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Room {
+    /// What the kernel thinks new programs could have.
+    pub available_bytes: u64,
+    /// With less available the host is short.
+    pub wanted_bytes: u64,
+    /// Idle in groups and to be had within their promises, without what it takes in swap.
+    pub idle_bytes: u64,
+    /// What one of the last ten groups holds, with what is away of it; `None`: there is none.
+    pub group_bytes: Option<u64>,
+    /// What fits.
+    pub room_bytes: u64,
+    /// As many more groups like the last ten fit; `None`: there is none.
+    pub nr_more_groups: Option<u64>,
+}
+
+impl Room {
+    fn new(available_bytes: u64, wanted_bytes: u64, idle_bytes: u64, group: Option<u64>) -> Room {
+        let room_bytes = available_bytes.saturating_sub(wanted_bytes) + idle_bytes;
+        Room {
+            available_bytes,
+            wanted_bytes,
+            idle_bytes,
+            group_bytes: group,
+            room_bytes,
+            nr_more_groups: group.map(|bytes| room_bytes / bytes.max(1)),
+        }
+    }
+
+    /// The room of a guard that runs, with what is available at this moment.
+    pub fn of(status: &Status) -> Option<Room> {
+        let then = status.room.as_ref()?;
+        let now = MachineMemory::read();
+        let available_bytes = now.map_or(then.available_bytes, |now| now.available_bytes);
+        let Room {
+            wanted_bytes,
+            idle_bytes,
+            group_bytes,
+            ..
+        } = *then;
+        Some(Room::new(
+            available_bytes,
+            wanted_bytes,
+            idle_bytes,
+            group_bytes,
+        ))
+    }
+}
+
+impl fmt::Display for Room {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (bytes, idle) = (Bytes(self.room_bytes), Bytes(self.idle_bytes));
+        write!(f, "room for {bytes}, of which {idle} lie idle in groups")?;
+        if let (Some(nr_more), Some(bytes)) = (self.nr_more_groups, self.group_bytes) {
+            let (plural, bytes) = (if nr_more == 1 { "" } else { "s" }, Bytes(bytes));
+            write!(
+                f,
+                ": {nr_more} more group{plural} of {bytes}, as the last ones are"
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// What holds for a group. Sizes in bytes.
+struct Footprint {
+    /// When it was first looked at, by order.
+    number: u64,
+    bytes: u64,
+}
+
+impl Managed {
+    /// `None`: rules leave memory to the kernel.
+    pub(super) fn room(&self) -> Option<Room> {
+        let wanted_bytes = self.host.need().wanted_bytes;
+        if wanted_bytes == 0 {
+            return None;
+        }
+        let sum = |of: fn(&Group) -> u64| self.groups.values().map(of).sum::<u64>();
+        let away_bytes = sum(Group::anon_away_bytes);
+        let in_swap_bytes = swap::memory_of_swapped(away_bytes).unwrap_or(0);
+        let share = match away_bytes {
+            0 => COMPRESSED_SHARE_ASSUMED,
+            _ => (in_swap_bytes as f64 / away_bytes as f64).min(1.0),
+        };
+        let room_in_swap_bytes = self.room_in_swap().unwrap_or(0) * strata_linux::addr::PAGE_BYTES;
+        let idle_bytes = sum(Group::idle_anon_bytes).min(room_in_swap_bytes);
+        let footprint = |group: &Group| Footprint {
+            number: group.number,
+            bytes: group.resident_bytes() + (group.anon_away_bytes() as f64 * share) as u64,
+        };
+        Some(Room::new(
+            self.host.available_bytes(),
+            wanted_bytes,
+            (idle_bytes as f64 * (1.0 - share)) as u64,
+            of_last(self.groups.values().map(footprint).collect()),
+        ))
+    }
+}
+
+/// What the last groups hold in the mean.
+fn of_last(mut groups: Vec<Footprint>) -> Option<u64> {
+    groups.retain(|group| group.bytes >= GROUP_BYTES_MIN);
+    groups.sort_by_key(|group| Reverse(group.number));
+    groups.truncate(NR_LAST_GROUPS);
+    let sum: u64 = groups.iter().map(|group| group.bytes).sum();
+    sum.checked_div(groups.len() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn room_is_what_is_available_down_to_where_the_host_is_short_and_what_lies_idle() {
+        let room_of = |available: u64, group: Option<u64>| {
+            let group = group.map(|mib| mib * MIB);
+            Room::new(available * MIB, 300 * MIB, 150 * MIB, group)
+        };
+        let room = room_of(900, Some(200));
+        assert_eq!((room.room_bytes, room.nr_more_groups), (750 * MIB, Some(3)));
+        let told = "room for 750 MiB, of which 150 MiB lie idle in groups: 3 more groups of 200 MiB, as the last ones are";
+        assert_eq!(room.to_string(), told);
+        let room = room_of(100, Some(200));
+        assert_eq!((room.room_bytes, room.nr_more_groups), (150 * MIB, Some(0)));
+        assert_eq!(room_of(100, None).nr_more_groups, None);
+    }
+
+    #[test]
+    fn the_next_group_is_assumed_to_be_like_the_last_ten_that_hold_anything() {
+        let group = |(number, mib): (u64, u64)| Footprint {
+            number,
+            bytes: mib * MIB,
+        };
+        let all = |of: &[(u64, u64)]| of_last(of.iter().copied().map(group).collect());
+        assert_eq!(all(&[]), None);
+        assert_eq!(all(&[(0, 0), (1, 40), (2, 80)]), Some(60 * MIB));
+        let many: Vec<(u64, u64)> = (0..20)
+            .map(|n| (n, if n < 10 { 1000 } else { 10 }))
+            .collect();
+        assert_eq!(all(&many), Some(10 * MIB));
+    }
+}

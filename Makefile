@@ -1,6 +1,6 @@
 # Thin over scripts/: each can be run by itself and says at its top what it does.
 .DEFAULT_GOAL := help
-.PHONY: help run test test-rest check-all test-guest test-long check bench evaluate evaluate-plan evaluate-guard evaluate-park evaluate-tiers coverage fuzz man package fmt clean
+.PHONY: help run test test-rest check-all test-guest test-long check bench evaluate evaluate-plan evaluate-guard evaluate-park evaluate-tiers evaluate-density coverage fuzz man package fmt clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -45,6 +45,9 @@ evaluate-guard: ## what a guard gives back of real programs, and what that costs
 
 evaluate-park: ## what parked programs give, and how soon they answer again; writes docs/validation/park.md (QUICK=1: one round, writes nothing)
 	@scripts/evaluate-park.sh
+
+evaluate-density: ## how many sandboxes a host holds, beside the kernel alone; writes docs/validation/density.md (QUICK=1: writes nothing)
+	@scripts/evaluate-density.sh
 
 evaluate-tiers: ## what goes to slower memory and comes up, in guests with two nodes; writes docs/validation/tiering.md (QUICK=1: writes nothing)
 	@scripts/evaluate-tiers.sh

@@ -1,10 +1,11 @@
 //! What is done with whole groups where a host stays short of memory after all that is idle went.
 //!
 //! ```text
-//!   short for 5 s in a row, and nothing idle is left  -> one group is frozen: of the lowest priority, the one that was
-//!                                                        idle longest; what it holds can go then
-//!   as much, and nobody is left to freeze             -> one group is killed: of the lowest priority, the largest;
-//!                                                        one in 10 s at most
+//!   short for 5 s in a row, and nothing idle is left  -> one group is frozen: of the lowest priority, the one that grows
+//!                                                        without a pause, else the one that was idle longest; what it
+//!                                                        holds can go then
+//!   as much, and nobody is left to freeze             -> one group is killed: of the lowest priority, the one that grows
+//!                                                        without a pause, else the largest; one in 10 s at most
 //!   twice what is to be free for 10 s in a row        -> all that were frozen go on
 //! ```
 //!
@@ -67,6 +68,8 @@ pub struct Exposed {
     pub used_lately_bytes: u64,
     /// What it holds.
     pub resident_bytes: u64,
+    /// How fast it grows without a pause.
+    pub steady_growth_bytes_per_s: u64,
     /// The group is frozen now.
     pub is_frozen: bool,
 }
@@ -128,7 +131,10 @@ impl LastResort {
             asked.filter(|group| !group.is_frozen)
         };
         let freezes = of(WhenShort::Freeze);
-        let idle_first = |group: &&Exposed| (group.priority, group.used_lately_bytes);
+        let idle_first = |group: &&Exposed| {
+            let growth = Reverse(group.steady_growth_bytes_per_s);
+            (group.priority, growth, group.used_lately_bytes)
+        };
         if let Some(group) = freezes.min_by_key(idle_first) {
             return Some(Step::Freeze(group.group));
         }
@@ -138,7 +144,10 @@ impl LastResort {
         {
             return None;
         }
-        let largest_first = |group: &&Exposed| (group.priority, Reverse(group.resident_bytes));
+        let largest_first = |group: &&Exposed| {
+            let growth = Reverse(group.steady_growth_bytes_per_s);
+            (group.priority, growth, Reverse(group.resident_bytes))
+        };
         let group = of(WhenShort::Kill).min_by_key(largest_first)?;
         Some(Step::Kill(group.group))
     }
@@ -162,6 +171,7 @@ mod tests {
             priority,
             used_lately_bytes: 0,
             resident_bytes: 100,
+            steady_growth_bytes_per_s: 0,
             is_frozen: false,
         }
     }
@@ -209,6 +219,26 @@ mod tests {
         let told = steps(vec![high, busy, idle, slow], 60);
         let freeze = |number| Step::Freeze(GroupId(number));
         assert_eq!(told, [(5, freeze(2)), (10, freeze(1)), (15, freeze(3))]);
+    }
+
+    #[test]
+    fn the_one_that_grows_without_a_pause_goes_before_those_that_hold_still() {
+        let leaks = |number, when_short| Exposed {
+            steady_growth_bytes_per_s: 20 << 20,
+            used_lately_bytes: 90,
+            ..group(number, when_short, 0)
+        };
+        let large = Exposed {
+            resident_bytes: 500,
+            ..group(3, WhenShort::Kill, 0)
+        };
+        let idle = group(1, WhenShort::Freeze, 0);
+        let low = group(5, WhenShort::Freeze, -1);
+        let told = steps(vec![idle, leaks(2, WhenShort::Freeze), low], 16);
+        let frozen = [5, 2, 1].map(|number| Step::Freeze(GroupId(number)));
+        assert_eq!(told.into_iter().map(|of| of.1).collect::<Vec<_>>(), frozen);
+        let told = steps(vec![large, leaks(4, WhenShort::Kill)], 6);
+        assert_eq!(told, [(5, Step::Kill(GroupId(4)))]);
     }
 
     #[test]

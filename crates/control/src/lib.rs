@@ -17,6 +17,7 @@
 //!   guard                what goes of many groups under promises, after a walk
 //!   oldest               what goes of them promise or not: the oldest, of whatever kind
 //!   shortage             how much of them has to go, promise or not, where memory is short
+//!   growth               how fast a group grows without a pause
 //!   last_resort          which group is frozen or killed where a host stays short of memory
 //!   quiet                for how long a program has done next to nothing
 //!   swap_writes          how much may be written to swap a second
@@ -41,6 +42,7 @@ mod config;
 mod control;
 pub mod cpu;
 pub mod drive;
+pub mod growth;
 pub mod guard;
 mod hazard;
 pub mod last_resort;

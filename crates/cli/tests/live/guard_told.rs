@@ -156,3 +156,34 @@ fn a_status_that_can_not_be_written_is_told_and_so_is_that_it_can_again() {
     live.interrupt();
     idler.end();
 }
+
+#[test]
+fn how_much_more_fits_is_told_and_a_script_can_go_by_it() {
+    live!("cap_bpf", "memory_cgroup");
+    let room = |args: &[&str]| Strata::new(["guard", "room"]).args(args).finish();
+    let none = room(&[]);
+    assert_eq!(none.code(), Some(1));
+    assert_has(&none.stderr, "no guard with --promise runs");
+    let idler = Idler::start("room");
+    let live = Live::start(&guard(&["--promise", "100%/min"]));
+    wait_until("the room to be told", || room(&[]).code() == Some(0));
+    let told = room(&["--format", "json"]).json_lines().remove(0);
+    let bytes = |name: &str| told[name].as_u64().expect("bytes");
+    let available = bytes("available_bytes").saturating_sub(bytes("wanted_bytes"));
+    assert_eq!(bytes("room_bytes"), available + bytes("idle_bytes"));
+    // One group is looked after, of 64 MiB.
+    assert!(
+        (60 << 20..70 << 20).contains(&bytes("group_bytes")),
+        "{told:#}"
+    );
+    assert_eq!(
+        bytes("nr_more_groups"),
+        bytes("room_bytes") / bytes("group_bytes")
+    );
+    let text = room(&["1M"]);
+    assert_eq!(text.code(), Some(0));
+    assert!(text.stdout.starts_with("room for "), "{}", text.stdout);
+    assert_eq!(room(&["1000T"]).code(), Some(1));
+    end(live);
+    idler.end();
+}

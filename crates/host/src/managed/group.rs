@@ -15,6 +15,7 @@ use crate::observe::ledger::{Ages, KindBytes, OnNodes};
 use crate::observe::programs::Label;
 use std::collections::BTreeMap;
 use std::time::Duration;
+use strata_control::growth::Growth;
 use strata_control::guard::{self, Leaning, Offer, Walked};
 use strata_control::last_resort::Exposed;
 use strata_control::oldest::Holder;
@@ -98,6 +99,7 @@ pub(super) struct Group {
     /// Part of these by amount.
     nr_amount_pages: u64,
     nr_returned_pages: u64,
+    growth: Growth,
     why_not_more: Option<WhyNotMore>,
     /// It holds more than its rule's `memory`, and nothing of that goes.
     stuck: Stuck,
@@ -136,6 +138,7 @@ impl Group {
             nr_taken_pages: 0,
             nr_amount_pages: 0,
             nr_returned_pages: 0,
+            growth: Growth::default(),
             why_not_more: None,
             stuck: Stuck::default(),
             on_nodes: OnNodes::new(),
@@ -214,6 +217,7 @@ impl Group {
             priority: self.rule.priority,
             used_lately_bytes: self.used_lately.total() * PAGE_BYTES,
             resident_bytes: self.resident.total() * PAGE_BYTES,
+            steady_growth_bytes_per_s: self.growth.steady_bytes_per_s(),
             is_frozen: self.is_frozen,
         }
     }
@@ -345,6 +349,7 @@ impl Group {
                 .promise(promise_of(&self.rule, footprint, self.read));
         }
         walked.look(&mut self.keeper, at, id, resident, all_away, returned);
+        (self.growth).look(at, (self.resident.total() + away.total()) * PAGE_BYTES);
         self.idle = guard::idle(&self.keeper, |age| pages_of(ages.idle_for(age)));
         let age = self.keeper.age(Kind::Anon);
         self.used_lately = pages_of(ages.accessed_within(age));

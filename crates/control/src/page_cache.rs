@@ -16,7 +16,7 @@ mod newcomers;
 mod tiers;
 
 pub use idle::IdleTable;
-pub use newcomers::{Newcomer, Newcomers, Verdict};
+pub use newcomers::{Newcomer, Newcomers};
 pub use tiers::TierCounts;
 
 use strata_lru::machine::FILE_PAGES_MAX;

@@ -2,11 +2,12 @@
 //!
 //! ```text
 //!   take (each folio, in order) -> admitted: it stays; else it waits -> choose: what came last, by file
-//!                               \-> was it in memory before? (the history)
+//!                               \                                          -> judge: which pages of them go
+//!                                \-> was it in memory before? (the history)
 //! ```
 //!
 //! **Owns** which newcomers stay, which wait, and the history. **Does not own** whether newcomers go and how much
-//! (`admit_cache`), nor looking at their state and dropping them.
+//! (`admit_cache`), nor looking at them and dropping them.
 //!
 //! **Invariants**
 //! - I1: what was admitted is never chosen.
@@ -15,8 +16,9 @@
 //!   all of it is files of one page.
 
 use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
 
-use super::{Arrival, FILE_PAGES_MAX, FileId, PageFound};
+use super::{Arrival, FILE_PAGES_MAX, FOLIO_PAGES_MAX, FileId, PageFound};
 use crate::sample::{CameIn, Distances, PAGE_BYTES};
 use crate::strategy::admit_cache::{self, NEWCOMER_MS, SETTLED_MS};
 use strata_lru::{TimeMs, mix};
@@ -72,7 +74,7 @@ pub struct Newcomer {
 impl Newcomer {
     /// What is to become of it, from the state that the kernel has it in. A page that had been in memory before comes as an
     /// active one where the kernel itself evicted it, so what counts is the mark of a read since.
-    pub fn verdict(&self, found: &PageFound) -> Verdict {
+    fn verdict(&self, found: &PageFound) -> Verdict {
         if found.is_busy {
             return Verdict::Stays;
         }
@@ -88,7 +90,7 @@ impl Newcomer {
 
 /// What is to become of a newcomer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+enum Verdict {
     /// It was read once, or came back and was read since.
     Goes,
     /// Nobody has read it yet: readahead brought it.
@@ -295,8 +297,43 @@ impl Newcomers {
         by_file
     }
 
+    /// Which pages of newcomers of one file go, as ranges in order, by how they stand just now. A range ends where a folio may.
+    /// `standing` looks at ranges in order, and may tell of pages beside them. What is mapped stays. What is not told is charged to others
+    /// or gone. What nobody has read yet waits again.
+    pub fn judge(
+        &mut self,
+        now: TimeMs,
+        mut newcomers: Vec<Newcomer>,
+        standing: impl FnOnce(&[Range<u64>]) -> Vec<PageFound>,
+    ) -> Vec<Range<u64>> {
+        newcomers.sort_by_key(|newcomer| newcomer.arrival.index);
+        let arrivals = newcomers.iter().map(|newcomer| &newcomer.arrival);
+        let ranges = arrivals.map(|of| of.index..of.index + of.nr_pages);
+        let found = standing(&ranges.collect::<Vec<_>>()).into_iter();
+        let found: HashMap<u64, PageFound> = found.map(|page| (page.index, page)).collect();
+        let mut going: Vec<Range<u64>> = Vec::new();
+        for newcomer in newcomers {
+            let page = found.get(&newcomer.arrival.index);
+            let Some(page) = page.filter(|page| !page.is_mapped) else {
+                continue;
+            };
+            let (index, end) = (page.index, page.index + page.nr_pages);
+            match newcomer.verdict(page) {
+                Verdict::Goes => match going.last_mut() {
+                    Some(last) if last.end >= index && !index.is_multiple_of(FOLIO_PAGES_MAX) => {
+                        last.end = last.end.max(end);
+                    }
+                    _ => going.push(index..end),
+                },
+                Verdict::Unread => self.put_back(now, newcomer),
+                Verdict::Stays => {}
+            }
+        }
+        going
+    }
+
     /// A newcomer that nobody has read yet waits again, until it has been in memory for so long that it is none any more.
-    pub fn put_back(&mut self, now: TimeMs, newcomer: Newcomer) {
+    fn put_back(&mut self, now: TimeMs, newcomer: Newcomer) {
         if now.since(newcomer.at) < SETTLED_MS {
             self.waiting_pages += newcomer.arrival.nr_pages;
             let due = due(now);

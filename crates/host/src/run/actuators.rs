@@ -9,7 +9,7 @@
 //!
 //! **Invariants** I1: nothing here waits for a thread but [`Actuators::finish`] and [`Actuators::wait_for_kernel`].
 
-use crate::engine::census::cache::{self, CacheThread};
+use crate::engine::census::cache::{self, CacheThread, Which};
 use crate::run::report::{EvictionReport, PageCacheReport};
 use crate::run::trace::{Note, Recorder};
 use crate::run::would_evict::WouldEvict;
@@ -206,7 +206,9 @@ impl Actuators {
                     came_in,
                 } => {
                     heard.nr_attempts += 1;
-                    report.take_dropped(which, &dropped);
+                    if let Which::Whole(which) = which {
+                        report.take_dropped(which, &dropped);
+                    }
                     if let Some(came_in) = came_in {
                         self.cache_look.add(came_in);
                     }

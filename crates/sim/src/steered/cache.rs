@@ -24,10 +24,10 @@ mod tests;
 use std::{cmp::Reverse, collections::VecDeque, ops::Range};
 
 use strata_control::{
-    Action, CacheLook, CameIn, Config, FileNo, PAGE_BYTES, Reads,
+    CacheDrop, CacheLook, CacheRequest, CacheSample, Config, PAGE_BYTES, Reads,
     page_cache::{
-        Arrival, FILE_BYTES_MIN, FILES_MAX, FOLIO_PAGES_MAX, FileId, FileKey, IdleTable, NR_TIERS,
-        Newcomer, Newcomers, PageFound, SEARCH_PAUSE_MS, TierCounts, Tried, Verdict,
+        Arrival, FILE_BYTES_MIN, FILES_MAX, FileId, FileKey, IdleTable, NR_TIERS, Newcomers,
+        PageFound, SEARCH_PAUSE_MS, TierCounts, Tried,
     },
 };
 use strata_lru::TimeMs;
@@ -46,39 +46,6 @@ use crate::{
 const IN_FLIGHT_MAX: usize = 64;
 /// What came in and does not fit into the buffer of a live run is not told: 4 MiB, 56 bytes each.
 const ARRIVALS_MAX: usize = (4 << 20) / 56;
-
-/// What is to be done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CacheRequest {
-    /// A census.
-    Census,
-    /// Dropping pages of a file that lie idle, at most so many bytes.
-    Drop(FileNo, Reads, u64),
-    /// A look at what came in; it is remembered until so many bytes came in after it.
-    LookAtNewcomers(u64),
-    /// Dropping what came in of late, at most so many bytes.
-    DropNewcomers(u64),
-}
-
-impl CacheRequest {
-    /// What an action of the loop asks for; `None`: it has nothing to do with page cache.
-    pub(super) fn of(action: Action) -> Option<CacheRequest> {
-        Some(match action {
-            Action::TakeCensus => CacheRequest::Census,
-            Action::DropReadOnce { file, bytes } => {
-                CacheRequest::Drop(FileNo(file), Reads::Once, bytes)
-            }
-            Action::DropReadAgain { file, bytes } => {
-                CacheRequest::Drop(FileNo(file), Reads::Again, bytes)
-            }
-            Action::LookAtNewcomers { history_bytes } => {
-                CacheRequest::LookAtNewcomers(history_bytes)
-            }
-            Action::DropNewcomers { bytes } => CacheRequest::DropNewcomers(bytes),
-            _ => return None,
-        })
-    }
-}
 
 /// What became of page cache; pages are base pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -112,24 +79,14 @@ impl CacheCounts {
     }
 }
 
-/// What is dropped for one request.
+/// What the thread is at.
 #[derive(Debug)]
-struct Dropping {
+struct Work {
     of: CacheRequest,
-    /// What came in before.
-    came_in: Option<CameIn>,
+    /// What was found so far; the loop hears of it once all ranges were tried.
+    look: CacheLook,
     ranges: VecDeque<(FileKey, Range<u64>)>,
     nr_gone_pages: u64,
-}
-
-/// What the thread is at.
-#[derive(Debug, Default)]
-enum Work {
-    #[default]
-    Nothing,
-    /// Done; the loop has not heard of it.
-    Found(CacheLook),
-    Dropping(Dropping),
 }
 
 /// The thread.
@@ -147,7 +104,7 @@ pub(super) struct CacheThread {
     /// What has come in and nobody has looked at.
     arrivals: Vec<Arrival>,
     requests: VecDeque<CacheRequest>,
-    work: Work,
+    work: Option<Work>,
     /// What the loop has not heard of.
     look: CacheLook,
     nr_attempts: u64,
@@ -179,7 +136,7 @@ impl CacheThread {
             search_due_ns: None,
             arrivals: Vec::new(),
             requests: VecDeque::new(),
-            work: Work::Nothing,
+            work: None,
             look: CacheLook::default(),
             nr_attempts: 0,
             dropped: Bits::new(if is_on { layout.nr_slots() } else { 0 }),
@@ -211,7 +168,7 @@ impl CacheThread {
 
     /// How it stands; `None` where page cache is left to the kernel.
     pub(super) fn take_look(&mut self) -> Option<CacheLook> {
-        let is_busy = !self.requests.is_empty() || !matches!(self.work, Work::Nothing);
+        let is_busy = !self.requests.is_empty() || self.work.is_some();
         self.is_on.then(|| CacheLook {
             is_busy,
             ..std::mem::take(&mut self.look)
@@ -265,38 +222,26 @@ impl CacheThread {
         machine: &mut Machine<'_, P>,
     ) -> Took {
         let now = TimeMs(now_ns / 1_000_000);
-        let work_ns = match std::mem::take(&mut self.work) {
-            Work::Nothing => 0,
-            Work::Found(look) => {
-                self.tell(look);
-                0
+        let mut is_done = false;
+        let mut work_ns = 0;
+        match self.work.take() {
+            Some(mut work) if !work.ranges.is_empty() => {
+                work_ns = self.drop_range(now, machine, &mut work);
+                self.work = Some(work);
             }
-            Work::Dropping(mut of) => match of.ranges.pop_front() {
-                Some((file, range)) => {
-                    let work_ns = self.drop_range(now, machine, &mut of, file, &range);
-                    self.work = Work::Dropping(of);
-                    work_ns
+            ended => {
+                if let Some(work) = ended {
+                    self.end(now, work);
                 }
-                None => {
-                    self.end(now, of);
-                    0
+                match self.requests.pop_front() {
+                    Some(request) => work_ns = self.begin(now_ns, machine, request),
+                    None => is_done = true,
                 }
-            },
-        };
-        let work_ns = match &self.work {
-            Work::Nothing => match self.requests.pop_front() {
-                Some(request) => self.begin(now_ns, machine, request),
-                None => {
-                    return Took {
-                        is_done: true,
-                        ..Took::default()
-                    };
-                }
-            },
-            _ => work_ns,
-        };
+            }
+        }
         Took {
             work_ns,
+            is_done,
             ..Took::default()
         }
     }
@@ -309,51 +254,50 @@ impl CacheThread {
         request: CacheRequest,
     ) -> u64 {
         let now = TimeMs(now_ns / 1_000_000);
-        match request {
-            CacheRequest::Census => self.census(now_ns, machine),
+        let mut work = Work {
+            of: request,
+            look: CacheLook::default(),
+            ranges: VecDeque::new(),
+            nr_gone_pages: 0,
+        };
+        let work_ns = match request {
+            CacheRequest::Census => {
+                let sample = self.census(now_ns, machine);
+                work.look.found.insert(sample).cpu_ns
+            }
             CacheRequest::LookAtNewcomers(history_bytes) => {
                 self.newcomers.remember(history_bytes);
-                let (came_in, work_ns) = self.take_arrivals(now);
-                let mut look = CacheLook::default();
-                look.add(came_in);
-                self.work = Work::Found(look);
-                work_ns
+                self.take_arrivals(now, &mut work.look)
             }
-            CacheRequest::Drop(number, reads, bytes) => {
-                let ranges = match self.table.file(number).map(|file| file.key) {
-                    Some(key) => {
-                        let ranges = self.table.choose(number, reads, bytes).into_iter();
-                        ranges.map(|range| (key, range)).collect()
-                    }
-                    None => VecDeque::new(),
-                };
-                self.work = Work::Dropping(Dropping {
-                    of: request,
-                    came_in: None,
-                    ranges,
-                    nr_gone_pages: 0,
-                });
+            CacheRequest::Drop(CacheDrop::File(number, reads, bytes)) => {
+                if let Some(key) = self.table.file(number).map(|file| file.key) {
+                    let ranges = self.table.choose(number, reads, bytes).into_iter();
+                    work.ranges.extend(ranges.map(|range| (key, range)));
+                }
                 0
             }
-            CacheRequest::DropNewcomers(bytes) => {
-                let (came_in, mut work_ns) = self.take_arrivals(now);
-                let mut ranges = VecDeque::new();
-                for (file, newcomers) in self.newcomers.choose(now, bytes) {
+            CacheRequest::Drop(CacheDrop::Newcomers(bytes)) => {
+                let mut work_ns = self.take_arrivals(now, &mut work.look);
+                for (FileId { key, .. }, newcomers) in self.newcomers.choose(now, bytes) {
                     work_ns += newcomers.len() as u64 * prices::CENSUS_NS;
-                    self.judge(now, machine, file.key, newcomers, &mut ranges);
+                    let going = self.newcomers.judge(now, newcomers, |ranges| {
+                        let pages = ranges.iter().flat_map(|range| {
+                            range.clone().zip(self.files.slots(key, range.clone()))
+                        });
+                        let found = pages.filter_map(|(at, slot)| found_at(machine, key, at, slot));
+                        found.collect()
+                    });
+                    work.ranges
+                        .extend(going.into_iter().map(|range| (key, range)));
                 }
-                self.work = Work::Dropping(Dropping {
-                    of: request,
-                    came_in: Some(came_in),
-                    ranges,
-                    nr_gone_pages: 0,
-                });
                 work_ns
             }
-        }
+        };
+        self.work = Some(work);
+        work_ns
     }
 
-    fn census<P: PlaysKernel>(&mut self, now_ns: u64, machine: &Machine<'_, P>) -> u64 {
+    fn census<P: PlaysKernel>(&mut self, now_ns: u64, machine: &Machine<'_, P>) -> CacheSample {
         if self.search_due_ns.is_none_or(|due_ns| now_ns >= due_ns) {
             self.search(machine);
             self.search_due_ns = Some(now_ns + SEARCH_PAUSE_MS * 1_000_000);
@@ -378,12 +322,7 @@ impl CacheThread {
             nr_pages * PAGE_BYTES,
             "the table has what the census has told"
         );
-        let work_ns = sample.cpu_ns;
-        self.work = Work::Found(CacheLook {
-            found: Some(sample),
-            ..CacheLook::default()
-        });
-        work_ns
+        sample
     }
 
     /// Looks which files have so much in memory that censuses are to look at them.
@@ -404,41 +343,10 @@ impl CacheThread {
     }
 
     /// Takes in what came since the last look; what that takes.
-    fn take_arrivals(&mut self, now: TimeMs) -> (CameIn, u64) {
+    fn take_arrivals(&mut self, now: TimeMs, look: &mut CacheLook) -> u64 {
         let work_ns = self.arrivals.len() as u64 * prices::ARRIVAL_NS;
-        (self.newcomers.take(now, self.arrivals.drain(..)), work_ns)
-    }
-
-    /// Looks at newcomers of one file: those that go, as ranges; those that nobody has read yet wait again.
-    fn judge<P: PlaysKernel>(
-        &mut self,
-        now: TimeMs,
-        machine: &Machine<'_, P>,
-        file: FileKey,
-        mut newcomers: Vec<Newcomer>,
-        ranges: &mut VecDeque<(FileKey, Range<u64>)>,
-    ) {
-        newcomers.sort_by_key(|newcomer| newcomer.arrival.index);
-        let mut going: Vec<Range<u64>> = Vec::new();
-        for newcomer in newcomers {
-            let index = newcomer.arrival.index;
-            let mut slots = self.files.slots(file, index..index + 1);
-            let found = slots.find_map(|slot| found_at(machine, file, index, slot));
-            match found
-                .filter(|found| !found.is_mapped)
-                .map(|found| newcomer.verdict(&found))
-            {
-                Some(Verdict::Goes) => match going.last_mut() {
-                    Some(last) if last.end >= index && index % FOLIO_PAGES_MAX != 0 => {
-                        last.end = last.end.max(index + 1);
-                    }
-                    _ => going.push(index..index + 1),
-                },
-                Some(Verdict::Unread) => self.newcomers.put_back(now, newcomer),
-                Some(Verdict::Stays) | None => {}
-            }
-        }
-        ranges.extend(going.into_iter().map(|range| (file, range)));
+        look.add(self.newcomers.take(now, self.arrivals.drain(..)));
+        work_ns
     }
 
     /// One call that drops; what it takes.
@@ -446,10 +354,11 @@ impl CacheThread {
         &mut self,
         now: TimeMs,
         machine: &mut Machine<'_, P>,
-        of: &mut Dropping,
-        file: FileKey,
-        range: &Range<u64>,
+        work: &mut Work,
     ) -> u64 {
+        let Some((file, range)) = work.ranges.pop_front() else {
+            return 0;
+        };
         let (mut nr_tried, mut nr_gone) = (0, 0);
         for slot in self.files.slots(file, range.clone()) {
             nr_tried += u64::from(machine.is_in_memory(slot));
@@ -458,44 +367,43 @@ impl CacheThread {
                 self.dropped.set(slot);
             }
         }
-        of.nr_gone_pages += nr_gone;
+        work.nr_gone_pages += nr_gone;
         self.counts.nr_left_pages += nr_tried - nr_gone;
-        *match of.of {
-            CacheRequest::Drop(_, Reads::Once, _) => &mut self.counts.nr_once_pages,
-            CacheRequest::Drop(_, Reads::Again, _) => &mut self.counts.nr_again_pages,
+        *match work.of {
+            CacheRequest::Drop(CacheDrop::File(_, Reads::Once, _)) => {
+                &mut self.counts.nr_once_pages
+            }
+            CacheRequest::Drop(CacheDrop::File(_, Reads::Again, _)) => {
+                &mut self.counts.nr_again_pages
+            }
             _ => &mut self.counts.nr_newcomer_pages,
         } += nr_gone;
-        if let CacheRequest::Drop(number, ..) = of.of {
+        if let CacheRequest::Drop(CacheDrop::File(number, ..)) = work.of {
             let tried = Tried {
                 nr_tried_pages: nr_tried,
                 nr_gone_pages: nr_gone,
             };
-            self.table.note_dropped(now, number, range, tried);
+            self.table.note_dropped(now, number, &range, tried);
         } else if nr_gone > 0 {
             // Newcomers have counts of their own.
-            self.table.note_counted(file, range.clone());
+            self.table.note_counted(file, range);
         }
         prices::DROP_CALL_NS + nr_gone * prices::DROP_NS
     }
 
-    /// All ranges were tried.
-    fn end(&mut self, now: TimeMs, of: Dropping) {
-        self.nr_attempts += 1;
-        if let (CacheRequest::DropNewcomers(bytes), Some(came_in)) = (of.of, of.came_in) {
-            self.look.add(CameIn {
-                tried_bytes: bytes,
-                gone_bytes: (of.nr_gone_pages * PAGE_BYTES).min(bytes),
-                ripe_bytes: self.newcomers.ripe_bytes(now),
-                ..came_in
-            });
-        }
-    }
-
-    fn tell(&mut self, look: CacheLook) {
+    /// All ranges were tried; the loop hears of it.
+    fn end(&mut self, now: TimeMs, work: Work) {
+        let Work { of, look, .. } = work;
+        self.nr_attempts += u64::from(matches!(of, CacheRequest::Drop(_)));
         if look.found.is_some() {
             self.look.found = look.found;
         }
-        if let Some(came_in) = look.came_in {
+        if let Some(mut came_in) = look.came_in {
+            if let CacheRequest::Drop(CacheDrop::Newcomers(bytes)) = of {
+                came_in.tried_bytes = bytes;
+                came_in.gone_bytes = (work.nr_gone_pages * PAGE_BYTES).min(bytes);
+                came_in.ripe_bytes = self.newcomers.ripe_bytes(now);
+            }
             self.look.add(came_in);
         }
     }

@@ -12,9 +12,7 @@ use strata_lru::machine::{CALL_GOAL_NS, CLEARING_SHARE};
 use strata_lru::{Kind, TimeMs};
 
 use super::{
-    Hierarchy,
-    cache::CacheRequest,
-    prices,
+    Hierarchy, prices,
     threads::{Bound, Piece},
     world::World,
 };
@@ -157,14 +155,9 @@ impl<P: PlaysKernel> Mechanism for World<'_, P> {
     fn apply(&mut self, _: TimeMs, action: Action) {
         match action {
             Action::LimitPageout { percent_max } => self.pageout.percent_max = percent_max,
-            // `strata_control::drive` does these itself.
-            Action::Reclaim { .. } | Action::PageOut { .. } => {}
-            Action::TakeCensus
-            | Action::DropReadOnce { .. }
-            | Action::DropReadAgain { .. }
-            | Action::LookAtNewcomers { .. }
-            | Action::DropNewcomers { .. } => {
-                if let Some(request) = CacheRequest::of(action) {
+            // `strata_control::drive` takes pages itself.
+            _ => {
+                if let Some(request) = action.of_cache() {
                     self.cache.submit(self.looped.at_ns, request);
                 }
             }

@@ -139,6 +139,34 @@ fn what_came_last_goes_first_once_there_was_time_to_read_it() {
 }
 
 #[test]
+fn of_newcomers_go_those_that_were_read_once_and_are_not_mapped() {
+    let mut newcomers = none_admitted();
+    for index in [514, 510, 511, 512, 513, 516, 600] {
+        newcomers.arrive(TimeMs(0), folio(1, index, 1));
+    }
+    let now = TimeMs(NEWCOMER_MS);
+    let (_, chosen) = newcomers.choose(now, 7 * PAGE_BYTES).remove(0);
+    let going = newcomers.judge(now, chosen, |ranges| {
+        assert_eq!((ranges.len(), &ranges[0]), (7, &(510..511)));
+        // 600 is gone. The one beside them is no newcomer.
+        let found = (510..=516).map(|index| PageFound {
+            file: FileKey(0),
+            index,
+            nr_pages: 1,
+            nr_reads: 1,
+            is_busy: false,
+            is_referenced: index != 516,
+            is_mapped: index == 513,
+        });
+        found.collect()
+    });
+    assert_eq!(going, [510..512, 512..513, 514..515]);
+    newcomers.validate();
+    let waits = newcomers.waiting.iter().map(|of| of.arrival.index);
+    assert_eq!(waits.collect::<Vec<_>>(), [516], "nobody has read it yet");
+}
+
+#[test]
 fn what_nobody_has_read_yet_waits_again_until_it_is_no_newcomer_any_more() {
     let mut newcomers = none_admitted();
     newcomers.arrive(TimeMs(0), folio(1, 0, 1));

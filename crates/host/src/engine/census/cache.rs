@@ -24,10 +24,10 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use strata_control::page_cache::{
-    CacheAges, IdleTable, NR_TIERS, Newcomer, Newcomers, TierCounts, Verdict,
+use strata_control::page_cache::{CacheAges, IdleTable, NR_TIERS, Newcomers, TierCounts};
+use strata_control::{
+    CacheDrop, CacheRequest, CacheSample, CameIn, FileNo, admit_cache, drop_cache,
 };
-use strata_control::{CacheSample, CameIn, FileNo, Reads, admit_cache, drop_cache};
 use strata_linux::access::census::{FileId, GroupPages, Whose};
 use strata_linux::actuator::{CachePages, Worker};
 use strata_linux::addr::FILE_PAGES_MAX;
@@ -69,8 +69,8 @@ pub(crate) enum Subject {
 /// Which pages are to be dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Which {
-    /// Of a file what was read so often, read longest ago first: at most so many bytes.
-    File(FileNo, Reads, u64),
+    /// What the loop asks for, of one group as a whole.
+    Whole(CacheDrop),
     /// Of a group what was not read for so long, read longest ago first.
     Older {
         /// Inode of its directory.
@@ -79,22 +79,20 @@ pub(crate) enum Which {
         /// At most so much.
         nr_pages: u64,
     },
-    /// What came in of late and was read once since: at most so many bytes.
-    Newcomers(u64),
 }
 
 /// What is to be done.
 #[derive(Clone, Debug)]
 pub(crate) enum Request {
-    /// A census.
+    /// What the loop asks for of one group as a whole.
+    Whole(CacheRequest),
+    /// A census of many.
     Census {
         /// The groups that are looked at: inodes of their directories. Of others everything is forgotten.
         groups: Vec<u64>,
         /// What of their page cache is to come up to faster memory; `None`: nothing.
         promote: Option<Promote>,
     },
-    /// A look at what came in since the last one, remembered until so many bytes came in after it.
-    LookAtNewcomers(u64),
     /// Dropping pages.
     Drop(Which),
 }
@@ -249,17 +247,16 @@ impl Room {
     fn handle(&mut self, request: Request, is_stopped: &dyn Fn() -> bool) -> Outcome {
         let before_ns = thread_cpu_ns();
         let done = match request {
+            Request::Whole(CacheRequest::Census) => self.census(Vec::new(), None, is_stopped),
             Request::Census { groups, promote } => {
-                let mut to_promote = Vec::new();
-                let found = match is_stopped() {
-                    true => Err("it is over".to_owned()),
-                    false => self.census(groups, promote.as_ref(), &mut to_promote),
-                };
-                Done::Census { found, to_promote }
+                self.census(groups, promote.as_ref(), is_stopped)
             }
-            Request::LookAtNewcomers(history_bytes) => {
+            Request::Whole(CacheRequest::LookAtNewcomers(history_bytes)) => {
                 self.newcomers.remember(history_bytes);
                 Done::Look(self.look())
+            }
+            Request::Whole(CacheRequest::Drop(which)) => {
+                self.drop_pages(Which::Whole(which), is_stopped)
             }
             Request::Drop(which) => self.drop_pages(which, is_stopped),
         };
@@ -287,6 +284,20 @@ impl Room {
     }
 
     fn census(
+        &mut self,
+        groups: Vec<u64>,
+        promote: Option<&Promote>,
+        is_stopped: &dyn Fn() -> bool,
+    ) -> Done {
+        let mut to_promote = Vec::new();
+        let found = match is_stopped() {
+            true => Err("it is over".to_owned()),
+            false => self.take_census(groups, promote, &mut to_promote),
+        };
+        Done::Census { found, to_promote }
+    }
+
+    fn take_census(
         &mut self,
         mut groups: Vec<u64>,
         promote: Option<&Promote>,
@@ -399,7 +410,7 @@ impl Room {
         let mut dropped = Dropped::default();
         match which {
             _ if is_stopped() => {}
-            Which::File(number, reads, bytes) => {
+            Which::Whole(CacheDrop::File(number, reads, bytes)) => {
                 let table = self.tables.get_mut(&WHOLE);
                 let chosen = table.map(|of| vec![(number, of.table.choose(number, reads, bytes))]);
                 dropped = self.drop_chosen(WHOLE, chosen.unwrap_or_default(), is_stopped);
@@ -414,8 +425,8 @@ impl Room {
                 let chosen = table.map(|of| of.table.choose_older(age_ms, nr_pages));
                 dropped = self.drop_chosen(group, chosen.unwrap_or_default(), is_stopped);
             }
-            Which::Newcomers(_) if self.subject.is_dry_run() => {}
-            Which::Newcomers(bytes) => {
+            Which::Whole(CacheDrop::Newcomers(_)) if self.subject.is_dry_run() => {}
+            Which::Whole(CacheDrop::Newcomers(bytes)) => {
                 let looked = self.look();
                 dropped = self.drop_newcomers(bytes);
                 came_in = Some(CameIn {
@@ -492,10 +503,8 @@ impl Room {
         };
         for (file, newcomers) in self.newcomers.choose(now, bytes) {
             let id = FileId::from(file);
-            let (going, unread) = judge(pages, &id, newcomers);
-            for newcomer in unread {
-                self.newcomers.put_back(now, newcomer);
-            }
+            let look = |ranges: &[Range<u64>]| standing(pages, &id, ranges);
+            let going = self.newcomers.judge(now, newcomers, look);
             if going.is_empty() {
                 continue;
             }
@@ -511,34 +520,6 @@ impl Room {
         }
         dropped
     }
-}
-
-/// Looks at how newcomers of one file stand now: which pages go, as ranges in order, and which of them nobody has read yet. What is
-/// not told is mapped, charged to others or gone.
-fn judge(
-    pages: &GroupPages,
-    file: &FileId,
-    mut newcomers: Vec<Newcomer>,
-) -> (Vec<Range<u64>>, Vec<Newcomer>) {
-    newcomers.sort_by_key(|newcomer| newcomer.arrival.index);
-    let ranges = newcomers.iter().map(|newcomer| &newcomer.arrival);
-    let ranges: Vec<Range<u64>> = ranges
-        .map(|arrival| arrival.index..arrival.index + arrival.nr_pages)
-        .collect();
-    let found = standing(pages, file, &ranges).into_iter();
-    let found: HashMap<u64, PageFound> = found.map(|page| (page.index, page)).collect();
-    let (mut going, mut unread) = (Vec::new(), Vec::new());
-    for newcomer in newcomers {
-        let Some(page) = found.get(&newcomer.arrival.index) else {
-            continue;
-        };
-        match newcomer.verdict(page) {
-            Verdict::Goes => add_range(&mut going, page.index..page.index + page.nr_pages),
-            Verdict::Unread => unread.push(newcomer),
-            Verdict::Stays => {}
-        }
-    }
-    (going, unread)
 }
 
 /// How pages of these ranges stand, which are in order. What is not told any more is mapped, charged to others or gone. Pages beside

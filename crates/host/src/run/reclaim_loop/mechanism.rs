@@ -5,12 +5,12 @@
 //! cold or belong together (`pages`), nor the threads (`actuators`).
 
 use super::ReclaimLoop;
-use crate::engine::census::cache::{self, Which};
+use crate::engine::census::cache;
 use crate::run::gauge::Gauge;
 use std::convert::Infallible;
 use strata_control::drive::{Event, Given, Mechanism, View, Visit};
 use strata_control::trace::Recorder;
-use strata_control::{Action, Control, FileNo, Reads};
+use strata_control::{Action, Control};
 use strata_linux::access::ClearIntent;
 use strata_linux::actuator::PageoutRequest;
 use strata_lru::{Ageing, TimeMs};
@@ -133,25 +133,14 @@ impl Mechanism for Turn<'_> {
 
     fn apply(&mut self, _: TimeMs, action: Action) {
         let actuators = &mut self.of.actuators;
-        let mut drop_cache = |which| actuators.ask_cache(cache::Request::Drop(which));
         match action {
             Action::LimitPageout { percent_max } => actuators.set_pageout_percent_max(percent_max),
-            Action::TakeCensus => actuators.ask_cache(cache::Request::Census {
-                groups: Vec::new(),
-                promote: None,
-            }),
-            Action::DropReadOnce { file, bytes } => {
-                drop_cache(Which::File(FileNo(file), Reads::Once, bytes));
+            // A tick takes pages itself.
+            _ => {
+                if let Some(request) = action.of_cache() {
+                    actuators.ask_cache(cache::Request::Whole(request));
+                }
             }
-            Action::DropReadAgain { file, bytes } => {
-                drop_cache(Which::File(FileNo(file), Reads::Again, bytes));
-            }
-            Action::DropNewcomers { bytes } => drop_cache(Which::Newcomers(bytes)),
-            Action::LookAtNewcomers { history_bytes } => {
-                actuators.ask_cache(cache::Request::LookAtNewcomers(history_bytes));
-            }
-            // A tick does these itself.
-            Action::PageOut { .. } | Action::Reclaim { .. } => {}
         }
     }
 }

@@ -4,9 +4,9 @@
 //!
 //! **Invariants** I1: `dropped` of a kind of page is at most `tried`.
 
-use crate::engine::census::cache::{Totals, Which};
+use crate::engine::census::cache::Totals;
 use strata_control::page_cache::TierCounts;
-use strata_control::{CacheSample, Reads};
+use strata_control::{CacheDrop, CacheSample, Reads};
 use strata_linux::addr::PAGE_BYTES;
 use strata_linux::page_cache::{Dropped, Left};
 
@@ -113,11 +113,11 @@ impl PageCacheReport {
     }
 
     /// Pages were dropped.
-    pub(in crate::run) fn take_dropped(&mut self, which: Which, dropped: &Dropped) {
+    pub(in crate::run) fn take_dropped(&mut self, which: CacheDrop, dropped: &Dropped) {
         let tier = match which {
-            Which::File(_, Reads::Once, _) => &mut self.once,
-            Which::File(_, Reads::Again, _) | Which::Older { .. } => &mut self.again,
-            Which::Newcomers(_) => &mut self.newcomers,
+            CacheDrop::File(_, Reads::Once, _) => &mut self.once,
+            CacheDrop::File(_, Reads::Again, _) => &mut self.again,
+            CacheDrop::Newcomers(_) => &mut self.newcomers,
         };
         tier.tried_bytes += dropped.tried_bytes;
         tier.dropped_bytes += dropped.dropped_bytes;

@@ -63,6 +63,6 @@ pub use ratio::Ratio;
 pub use runs::{Jobs, Run, RunsError, run_bytes_max};
 pub use simulate::{NoProgress, Progress, Setup, SimError, Simulate};
 pub use spec::{BadPolicy, PolicySpec, suggestion};
-pub use steered::{CacheCounts, Hierarchy, SteeredSetup, SteeringCounts};
+pub use steered::{CacheCounts, Hierarchy, SteeredSetup, SteeringCounts, TierRecord};
 pub use strata_control::{Actuator, Config as Tunables};
 pub use workload::{LoadError, Page, PageEnd, PageId, Request, Workload, WorkloadBuilder};

@@ -14,6 +14,7 @@
 
 use std::ops::Range;
 
+use strata_lru::machine::{FileKey, PageFound};
 use strata_lru::{
     AccessVia, GoneCause, GroupId, Kind, Policy, ReclaimStats, Swappiness, TimeMs, Verdict,
 };
@@ -21,7 +22,6 @@ use strata_trace::{Backing, Via};
 
 use super::{Driver, Machine, layout::Layout, memory::Place};
 use crate::{
-    outcome::Outcome,
     simulate::{Setup, SimError},
     workload::{Request, Workload},
 };
@@ -38,16 +38,6 @@ pub(crate) struct Entry {
     pub(crate) is_accessed: bool,
     /// Whether the entry leads to a place in swap.
     pub(crate) is_swapped: bool,
-}
-
-/// A page of page cache that no program has mapped, as the kernel's flags tell of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Cached {
-    /// Reads that are counted.
-    pub(crate) nr_reads: u32,
-    /// The mark of a read since the page came, or since the mark was last taken away.
-    pub(crate) is_referenced: bool,
-    pub(crate) is_dirty: bool,
 }
 
 impl<'w, P: Policy> Machine<'w, P> {
@@ -161,14 +151,6 @@ impl<'w, P: Policy> Machine<'w, P> {
     ) -> Result<(), SimError> {
         self.driven_at = Some(now);
         self.request(request, position)
-    }
-
-    /// Pages that nobody needs any more.
-    ///
-    /// # Errors
-    /// The policy refuses.
-    pub(crate) fn release(&mut self, page: crate::workload::PageId) -> Result<(), SimError> {
-        self.free(page)
     }
 
     /// Reclaims once because somebody asks for it: some 32 pages, or fewer; the pages freed.
@@ -291,22 +273,6 @@ impl<'w, P: Policy> Machine<'w, P> {
                 .any(|of| of.get(slot))
     }
 
-    /// Notes how the generations stand.
-    ///
-    /// # Errors
-    /// The policy refuses.
-    pub(crate) fn note_sample(&mut self, at_access: u64) -> Result<(), SimError> {
-        self.sample(at_access)
-    }
-
-    /// What all of it came to.
-    ///
-    /// # Errors
-    /// The policy refuses.
-    pub(crate) fn finish(self) -> Result<Outcome, SimError> {
-        self.outcome()
-    }
-
     /// Recounts: the policy, and that it has in memory what is in memory here.
     #[cfg(test)]
     pub(crate) fn validate(&self) -> Result<(), String> {
@@ -388,14 +354,28 @@ impl PlaysKernel for strata_lru::MultiGen {
 }
 
 impl<P: PlaysKernel> Machine<'_, P> {
-    /// What the kernel's flags tell of the page of a slot, if it is page cache that no program has mapped.
-    pub(crate) fn cached(&self, slot: u32) -> Option<Cached> {
+    /// Whether the page of a slot is page cache: in memory, and no program has mapped it.
+    pub(crate) fn is_cached(&self, slot: u32) -> bool {
+        let is_file = self.kind_at(slot) == Kind::File;
+        is_file && self.is_in_memory(slot) && !self.memory.mapped.get(slot)
+    }
+
+    /// What a census sees at a slot, which is this page of a file: page cache, or a page that a program has mapped.
+    pub(crate) fn page_found(&self, file: FileKey, index: u64, slot: u32) -> Option<PageFound> {
         let folio = self.memory.folio(slot)?;
-        let is_cache = self.kind_at(slot) == Kind::File && !self.memory.mapped.get(slot);
-        is_cache.then(|| Cached {
-            nr_reads: self.policy.nr_reads(folio),
-            is_referenced: self.policy.is_referenced(folio),
-            is_dirty: self.memory.dirty.get(slot),
+        let is_cached = self.is_cached(slot);
+        Some(PageFound {
+            file,
+            index,
+            nr_pages: 1,
+            nr_reads: if is_cached {
+                self.policy.nr_reads(folio)
+            } else {
+                0
+            },
+            is_busy: is_cached && self.memory.dirty.get(slot),
+            is_referenced: is_cached && self.policy.is_referenced(folio),
+            is_mapped: !is_cached,
         })
     }
 

@@ -13,11 +13,11 @@
 //! **Owns** which of the policy's groups a group of the trace is, and misses by group. **Does not
 //! own** limits or usage (the policy's tree).
 
-use strata_lru::{GroupId, GroupView, Policy, PolicyError, TimeMs};
+use strata_lru::{GroupId, GroupView, Policy, PolicyError, ReclaimStats, TimeMs, WalkStats};
 
 use crate::{
     groups::{Planned, plan},
-    outcome::{GenerationPages, GroupCounts},
+    outcome::{GenerationPages, GroupCounts, Reclaim},
     simulate::{Setup, SimError},
     workload::Workload,
 };
@@ -95,8 +95,53 @@ impl Groups {
         self.only.into_iter().chain(holders.map(|of| of.1))
     }
 
+    /// How the generations of all groups and nodes stand, the youngest together, and so on down.
+    pub(super) fn generations<P: Policy + ?Sized>(
+        &self,
+        policy: &P,
+        now: TimeMs,
+    ) -> Result<Vec<GenerationPages>, PolicyError> {
+        let mut generations = Vec::new();
+        for group in self.all() {
+            for view in policy.view(group, now)? {
+                add_view(&mut generations, &view);
+            }
+        }
+        Ok(generations)
+    }
+
+    /// What the policy has counted of all groups.
+    pub(super) fn reclaim<P: Policy + ?Sized>(
+        &self,
+        policy: &P,
+        workload: &Workload,
+    ) -> Result<Reclaim, PolicyError> {
+        let mut stats = ReclaimStats::default();
+        let mut walks = WalkStats::default();
+        for group in self.all() {
+            stats += policy.stats(group)?;
+            walks += policy.walk_stats(group)?;
+        }
+        Ok(Reclaim {
+            nr_scanned: stats.nr_scanned_pages,
+            nr_stolen: stats.nr_evicted_pages,
+            nr_promoted: stats.nr_promoted_pages,
+            nr_protected: stats.nr_protected_pages.iter().flatten().sum(),
+            nr_ageing_runs: stats.nr_ageing_runs,
+            nr_ptes_walked: walks.nr_entries_visited,
+            nr_ptes_looked_around: walks.nr_look_around_entries,
+            nr_bloom_hits: walks.nr_filter_hits,
+            nr_bloom_skips: walks.nr_tables_filtered,
+            nr_tables_asked: walks.nr_tables_seen,
+            groups: self.counts(policy, workload)?,
+            nr_refaulted: stats.nr_refaulted_pages,
+            nr_refaulted_recent: stats.nr_refaulted_recent_pages,
+            ..Reclaim::default()
+        })
+    }
+
     /// What became of each group, of a tree only: with all below it, as cgroup v2 counts.
-    pub(super) fn counts<P: Policy + ?Sized>(
+    fn counts<P: Policy + ?Sized>(
         &self,
         policy: &P,
         workload: &Workload,
@@ -150,7 +195,7 @@ fn by_trace_group(workload: &Workload) -> (Vec<u64>, Vec<u64>) {
 }
 
 /// Adds a view to the sizes of all, the youngest generations together, and so on down.
-pub(super) fn add_view(generations: &mut Vec<GenerationPages>, view: &GroupView) {
+fn add_view(generations: &mut Vec<GenerationPages>, view: &GroupView) {
     let nr_missing = view.generations.len().saturating_sub(generations.len());
     let oldest = view.generations.iter().take(nr_missing);
     let oldest = oldest.map(|of| GenerationPages {

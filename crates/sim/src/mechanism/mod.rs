@@ -58,7 +58,7 @@ pub use tiers::{BadTiers, TierSetup};
 
 use strata_lru::{
     AccessVia, Arrival, Cause, EvictBatch, FolioId, GoneCause, GroupId, Kind, Limits, MultiGen,
-    NodeId, Order, Policy, ReclaimStats, TimeMs, TwoList, Verdict, WalkStats, WriteState,
+    NodeId, Order, Policy, TimeMs, TwoList, Verdict, WriteState,
 };
 use strata_trace::{Backing, Op, Via};
 
@@ -70,7 +70,7 @@ use self::{
     writeback::Writeback,
 };
 use crate::{
-    outcome::{GenerationPages, Outcome, Reclaim, Sample},
+    outcome::{Outcome, Reclaim, Sample},
     simulate::{PROGRESS_REQUESTS, Progress, Setup, SimError, Simulate},
     workload::{PageId, Request, Workload, ends_before, next_end},
 };
@@ -300,7 +300,10 @@ impl<'w, P: Policy> Machine<'w, P> {
     }
 
     /// Nobody needs a page any more, wherever it is.
-    fn free(&mut self, page: PageId) -> Result<(), SimError> {
+    ///
+    /// # Errors
+    /// The policy refuses.
+    pub(crate) fn free(&mut self, page: PageId) -> Result<(), SimError> {
         let (slot, of) = (self.layout.slot(page), self.workload.page(page));
         let kind = kind_of(of.backing);
         match self.memory.place(slot) {
@@ -350,46 +353,29 @@ impl<'w, P: Policy> Machine<'w, P> {
         TimeMs(time_us.unwrap_or(position as u64) / 1000)
     }
 
-    fn sample(&mut self, at_access: u64) -> Result<(), SimError> {
-        let mut generations: Vec<GenerationPages> = Vec::new();
-        for group in self.groups.all() {
-            for view in self.policy.view(group, self.now)? {
-                groups::add_view(&mut generations, &view);
-            }
-        }
+    /// Notes how the generations stand.
+    ///
+    /// # Errors
+    /// The policy refuses.
+    pub(crate) fn sample(&mut self, at_access: u64) -> Result<(), SimError> {
         self.samples.push(Sample {
             at_access,
             nr_misses: self.counts.nr_misses,
-            generations,
+            generations: self.groups.generations(&self.policy, self.now)?,
         });
         Ok(())
     }
 
-    fn outcome(self) -> Result<Outcome, SimError> {
-        let mut stats = ReclaimStats::default();
-        let mut walks = WalkStats::default();
-        for group in self.groups.all() {
-            stats += self.policy.stats(group)?;
-            walks += self.policy.walk_stats(group)?;
-        }
+    /// What all of it came to.
+    ///
+    /// # Errors
+    /// The policy refuses.
+    pub(crate) fn outcome(self) -> Result<Outcome, SimError> {
         let reclaim = Reclaim {
-            nr_scanned: stats.nr_scanned_pages,
-            nr_stolen: stats.nr_evicted_pages,
-            nr_promoted: stats.nr_promoted_pages,
-            nr_protected: stats.nr_protected_pages.iter().flatten().sum(),
-            nr_ageing_runs: stats.nr_ageing_runs,
-            nr_ptes_walked: walks.nr_entries_visited,
-            nr_ptes_looked_around: walks.nr_look_around_entries,
-            nr_bloom_hits: walks.nr_filter_hits,
-            nr_bloom_skips: walks.nr_tables_filtered,
-            nr_tables_asked: walks.nr_tables_seen,
-            groups: self.groups.counts(&self.policy, self.workload)?,
             nr_written: self.counts.nr_written,
-            nr_refaulted: stats.nr_refaulted_pages,
-            nr_refaulted_recent: stats.nr_refaulted_recent_pages,
             refaults_by_time: self.refaults_by_time,
             samples: self.samples,
-            ..Reclaim::default()
+            ..self.groups.reclaim(&self.policy, self.workload)?
         };
         Ok(Outcome {
             nr_accesses: u64::from(self.workload.nr_requests()),

@@ -1,7 +1,7 @@
 //! The mechanism's promises, on small traces and with every policy that is played.
 
 use proptest::prelude::*;
-use strata_lru::{Ageing, Config, KernelModel, Swappiness};
+use strata_lru::{Ageing, Config, KernelModel, Swappiness, WalkStats};
 use strata_trace::{Access, Freed, FreedPages, Generator, PageKey};
 
 use super::*;

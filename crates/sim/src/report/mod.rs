@@ -21,7 +21,7 @@ use serde::Serialize;
 pub use self::{
     generations::AgeShare,
     groups::{EventsRecord, GroupRecord},
-    steered::{PageCacheRecord, SteeredRecord, TierRecord},
+    steered::SteeredRecord,
     tiers::TiersRecord,
 };
 use crate::{

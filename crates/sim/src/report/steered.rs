@@ -1,9 +1,9 @@
 //! What the control loop did in a steered run.
 //!
-//! **Owns** the names of the fields, and their table for people. **Does not own** the counts (`steered`).
+//! **Owns** the names of the fields, and their table for people. **Does not own** the counts (`steered`),
+//! nor the names of those of page cache (`steered::cache`).
 
 use serde::Serialize;
-use strata_control::page_cache::TierCounts;
 
 use super::{Record, table::grouped};
 use crate::{
@@ -47,98 +47,7 @@ pub struct SteeredRecord {
     pub limit_peak_pages: u64,
     /// What became of page cache that no program had mapped; absent where it was left to the kernel.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub page_cache: Option<PageCacheRecord>,
-}
-
-/// What became of page cache; counts of pages unless said otherwise.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct PageCacheRecord {
-    /// Censuses of it (a number of censuses).
-    pub censuses: u64,
-    /// Dropped after they were read at most once.
-    pub once_pages: u64,
-    /// Dropped after they were read again.
-    pub again_pages: u64,
-    /// In a loop: dropped a moment after they had come in.
-    pub newcomers_pages: u64,
-    /// Chosen to be dropped and left because they were dirty or mapped by then.
-    pub left_pages: u64,
-    /// Part of `once_pages` and `again_pages` that was read again within a minute.
-    pub returned_pages: u64,
-    /// Came to memory since the first census; not what came between two looks that lie 2 s or more apart, nor after the last.
-    pub in_pages: u64,
-    /// Part of `in_pages` that had been in memory before, as far as that is remembered.
-    pub in_again_pages: u64,
-    /// Came to memory and found no room in the buffer: too many between two looks.
-    pub lost_pages: u64,
-    /// What became of pages by tier, newcomers not among them.
-    pub tiers: Vec<TierRecord>,
-}
-
-/// What became of page cache of one tier; counts of pages unless said otherwise.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct TierRecord {
-    /// Number of the tier.
-    pub tier: u64,
-    /// Dropped after a census had found them idle.
-    pub dropped_pages: u64,
-    /// Left memory between two censuses without having been dropped.
-    pub reclaimed_pages: u64,
-    /// Of both: came back within a minute, and were read.
-    pub refaulted_pages: u64,
-    /// Stayed because of their tier although others that were read later were dropped.
-    pub protected_pages: u64,
-}
-
-impl TierRecord {
-    fn of(tier: usize, counts: TierCounts) -> TierRecord {
-        let TierCounts {
-            nr_dropped_pages,
-            nr_reclaimed_pages,
-            nr_refaulted_pages,
-            nr_protected_pages,
-        } = counts;
-        TierRecord {
-            tier: tier as u64,
-            dropped_pages: nr_dropped_pages,
-            reclaimed_pages: nr_reclaimed_pages,
-            refaulted_pages: nr_refaulted_pages,
-            protected_pages: nr_protected_pages,
-        }
-    }
-}
-
-impl PageCacheRecord {
-    fn of(counts: CacheCounts) -> PageCacheRecord {
-        let CacheCounts {
-            nr_censuses,
-            nr_once_pages,
-            nr_again_pages,
-            nr_newcomer_pages,
-            nr_left_pages,
-            nr_returned_pages,
-            nr_in_pages,
-            nr_in_again_pages,
-            nr_lost_pages,
-            tiers,
-        } = counts;
-        PageCacheRecord {
-            censuses: nr_censuses,
-            once_pages: nr_once_pages,
-            again_pages: nr_again_pages,
-            newcomers_pages: nr_newcomer_pages,
-            left_pages: nr_left_pages,
-            returned_pages: nr_returned_pages,
-            in_pages: nr_in_pages,
-            in_again_pages: nr_in_again_pages,
-            lost_pages: nr_lost_pages,
-            tiers: tiers
-                .iter()
-                .enumerate()
-                .map(|(tier, counts)| TierRecord::of(tier, *counts))
-                .collect(),
-        }
-    }
+    pub page_cache: Option<CacheCounts>,
 }
 
 impl SteeredRecord {
@@ -163,7 +72,7 @@ impl SteeredRecord {
             peak_pages,
             nr_limit_raises,
             limit_peak_pages,
-            cache,
+            ref cache,
         } = *counts;
         let ms = |ns: u64| ns / 1_000_000;
         SteeredRecord {
@@ -182,7 +91,7 @@ impl SteeredRecord {
             peak_above_budget_pages: peak_pages.saturating_sub(u64::from(memory_pages)),
             limit_raises: nr_limit_raises,
             limit_peak_pages,
-            page_cache: cache.map(PageCacheRecord::of),
+            page_cache: cache.clone(),
         }
     }
 }
@@ -245,7 +154,7 @@ fn who(record: &Record, of: &SteeredRecord) -> [String; 9] {
     ]
 }
 
-fn cached(record: &Record, of: &PageCacheRecord) -> [String; 8] {
+fn cached(record: &Record, of: &CacheCounts) -> [String; 8] {
     [
         record.policy.clone(),
         grouped(u64::from(record.memory_pages)),

@@ -10,7 +10,7 @@
 //! tell, as those of a live one do. Requests are done one after the other, as by the thread of a live run; what came of them the
 //! loop hears at its next tick.
 //!
-//! **Owns** the requests and what one step does and costs. **Does not own** when a census comes and how much is dropped
+//! **Owns** what one step does and costs, and the counts with their names in JSON. **Does not own** when a census comes and how much is dropped
 //! (`strata_control::drop_cache`, `admit_cache`), which pages those are (`strata_control::page_cache`), nor the played kernel
 //! (`mechanism`).
 //!
@@ -23,11 +23,12 @@ mod tests;
 
 use std::{cmp::Reverse, collections::VecDeque, ops::Range};
 
+use serde::Serialize;
 use strata_control::{
     CacheDrop, CacheLook, CacheRequest, CacheSample, Config, PAGE_BYTES, Reads,
     page_cache::{
-        Arrival, FILE_BYTES_MIN, FILES_MAX, FileId, FileKey, IdleTable, NR_TIERS, Newcomers,
-        PageFound, SEARCH_PAUSE_MS, TierCounts, Tried,
+        Arrival, FILE_BYTES_MIN, FILES_MAX, FileId, FileKey, IdleTable, Newcomers, SEARCH_PAUSE_MS,
+        TierCounts, Tried,
     },
 };
 use strata_lru::TimeMs;
@@ -47,35 +48,62 @@ const IN_FLIGHT_MAX: usize = 64;
 /// What came in and does not fit into the buffer of a live run is not told: 4 MiB, 56 bytes each.
 const ARRIVALS_MAX: usize = (4 << 20) / 56;
 
-/// What became of page cache; pages are base pages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What became of page cache; counts of pages unless said otherwise.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CacheCounts {
-    /// Censuses.
-    pub nr_censuses: u64,
+    /// Censuses of it (a number of censuses).
+    pub censuses: u64,
     /// Dropped after they were read at most once.
-    pub nr_once_pages: u64,
+    pub once_pages: u64,
     /// Dropped after they were read again.
-    pub nr_again_pages: u64,
-    /// Dropped in a loop, a moment after they had come in.
-    pub nr_newcomer_pages: u64,
-    /// Chosen to be dropped, in memory, and left because they were dirty or mapped.
-    pub nr_left_pages: u64,
-    /// Dropped because they lay idle, and read again within a minute.
-    pub nr_returned_pages: u64,
-    /// Came in since the first census; not what came between two looks that lie 2 s or more apart, nor after the last.
-    pub nr_in_pages: u64,
-    /// Part of `nr_in_pages` that had been in memory before, as far as that is remembered.
-    pub nr_in_again_pages: u64,
-    /// Came in and found no room in the buffer: too many between two looks.
-    pub nr_lost_pages: u64,
-    /// What became of pages, by tier.
-    pub tiers: [TierCounts; NR_TIERS],
+    pub again_pages: u64,
+    /// In a loop: dropped a moment after they had come in.
+    pub newcomers_pages: u64,
+    /// Chosen to be dropped and left because they were dirty or mapped by then.
+    pub left_pages: u64,
+    /// Part of `once_pages` and `again_pages` that was read again within a minute.
+    pub returned_pages: u64,
+    /// Came to memory since the first census; not what came between two looks that lie 2 s or more apart, nor after the last.
+    pub in_pages: u64,
+    /// Part of `in_pages` that had been in memory before, as far as that is remembered.
+    pub in_again_pages: u64,
+    /// Came to memory and found no room in the buffer: too many between two looks.
+    pub lost_pages: u64,
+    /// What became of pages by tier, newcomers not among them.
+    pub tiers: Vec<TierRecord>,
+}
+
+/// What became of page cache of one tier; counts of pages unless said otherwise.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TierRecord {
+    /// Number of the tier.
+    pub tier: u64,
+    /// Dropped after a census had found them idle.
+    pub dropped_pages: u64,
+    /// Left memory between two censuses without having been dropped.
+    pub reclaimed_pages: u64,
+    /// Of both: came back within a minute, and were read.
+    pub refaulted_pages: u64,
+    /// Stayed because of their tier although others that were read later were dropped.
+    pub protected_pages: u64,
+}
+
+impl TierRecord {
+    fn of((counts, tier): (TierCounts, u64)) -> TierRecord {
+        TierRecord {
+            tier,
+            dropped_pages: counts.nr_dropped_pages,
+            reclaimed_pages: counts.nr_reclaimed_pages,
+            refaulted_pages: counts.nr_refaulted_pages,
+            protected_pages: counts.nr_protected_pages,
+        }
+    }
 }
 
 impl CacheCounts {
     /// All that was dropped.
-    pub fn nr_dropped_pages(&self) -> u64 {
-        self.nr_once_pages + self.nr_again_pages + self.nr_newcomer_pages
+    pub fn dropped_pages(&self) -> u64 {
+        self.once_pages + self.again_pages + self.newcomers_pages
     }
 }
 
@@ -148,17 +176,19 @@ impl CacheThread {
     pub(super) fn counts(&self) -> Option<CacheCounts> {
         let (in_bytes, again_bytes) = self.newcomers.totals_bytes();
         self.is_on.then(|| CacheCounts {
-            nr_returned_pages: self.table.nr_returned_pages(),
-            tiers: self.table.tiers(),
-            nr_in_pages: in_bytes / PAGE_BYTES,
-            nr_in_again_pages: again_bytes / PAGE_BYTES,
-            ..self.counts
+            returned_pages: self.table.nr_returned_pages(),
+            tiers: (self.table.tiers().into_iter().zip(0..))
+                .map(TierRecord::of)
+                .collect(),
+            in_pages: in_bytes / PAGE_BYTES,
+            in_again_pages: again_bytes / PAGE_BYTES,
+            ..self.counts.clone()
         })
     }
 
     /// Dropped so far.
     pub(super) fn nr_dropped_pages(&self) -> u64 {
-        self.counts.nr_dropped_pages()
+        self.counts.dropped_pages()
     }
 
     /// Attempts at dropping pages that have ended since this was last asked.
@@ -199,7 +229,7 @@ impl CacheThread {
                     index,
                     nr_pages: 1,
                 }),
-                false => self.counts.nr_lost_pages += 1,
+                false => self.counts.lost_pages += 1,
             }
         }
         self.dropped.take(slot)
@@ -284,8 +314,9 @@ impl CacheThread {
                         let pages = ranges.iter().flat_map(|range| {
                             range.clone().zip(self.files.slots(key, range.clone()))
                         });
-                        let found = pages.filter_map(|(at, slot)| found_at(machine, key, at, slot));
-                        found.collect()
+                        pages
+                            .filter_map(|(index, slot)| machine.page_found(key, index, slot))
+                            .collect()
                     });
                     work.ranges
                         .extend(going.into_iter().map(|range| (key, range)));
@@ -307,16 +338,15 @@ impl CacheThread {
         let mut nr_pages = 0;
         for file in &self.known {
             for (index, slot) in self.files.pages(file.key) {
-                let Some(found) = found_at(machine, file.key, index, slot) else {
-                    continue;
-                };
-                nr_pages += u64::from(!found.is_mapped);
-                self.table.see(found);
+                if let Some(found) = machine.page_found(file.key, index, slot) {
+                    nr_pages += u64::from(!found.is_mapped);
+                    self.table.see(found);
+                }
             }
         }
         let mut sample = self.table.end(machine.nr_reads_max());
         sample.cpu_ns = nr_pages * prices::CENSUS_NS;
-        self.counts.nr_censuses += 1;
+        self.counts.censuses += 1;
         debug_assert_eq!(
             sample.files.iter().map(|of| of.cached_bytes).sum::<u64>(),
             nr_pages * PAGE_BYTES,
@@ -329,9 +359,7 @@ impl CacheThread {
     fn search<P: PlaysKernel>(&mut self, machine: &Machine<'_, P>) {
         let in_memory = |file: &FileId| {
             let pages = self.files.pages(file.key);
-            pages
-                .filter(|(_, slot)| machine.cached(*slot).is_some())
-                .count() as u64
+            pages.filter(|(_, slot)| machine.is_cached(*slot)).count() as u64
         };
         let files = self.files.all().map(|file| (in_memory(&file), file));
         let mut files: Vec<(u64, FileId)> = files
@@ -368,15 +396,11 @@ impl CacheThread {
             }
         }
         work.nr_gone_pages += nr_gone;
-        self.counts.nr_left_pages += nr_tried - nr_gone;
+        self.counts.left_pages += nr_tried - nr_gone;
         *match work.of {
-            CacheRequest::Drop(CacheDrop::File(_, Reads::Once, _)) => {
-                &mut self.counts.nr_once_pages
-            }
-            CacheRequest::Drop(CacheDrop::File(_, Reads::Again, _)) => {
-                &mut self.counts.nr_again_pages
-            }
-            _ => &mut self.counts.nr_newcomer_pages,
+            CacheRequest::Drop(CacheDrop::File(_, Reads::Once, _)) => &mut self.counts.once_pages,
+            CacheRequest::Drop(CacheDrop::File(_, Reads::Again, _)) => &mut self.counts.again_pages,
+            _ => &mut self.counts.newcomers_pages,
         } += nr_gone;
         if let CacheRequest::Drop(CacheDrop::File(number, ..)) = work.of {
             let tried = Tried {
@@ -407,24 +431,4 @@ impl CacheThread {
             self.look.add(came_in);
         }
     }
-}
-
-/// What a census sees at a slot: page cache, or a page of a file that a program has mapped.
-fn found_at<P: PlaysKernel>(
-    machine: &Machine<'_, P>,
-    file: FileKey,
-    index: u64,
-    slot: u32,
-) -> Option<PageFound> {
-    let cached = machine.cached(slot);
-    let is_there = cached.is_some() || machine.is_in_memory(slot);
-    is_there.then(|| PageFound {
-        file,
-        index,
-        nr_pages: 1,
-        nr_reads: cached.map_or(0, |of| of.nr_reads),
-        is_busy: cached.is_some_and(|of| of.is_dirty),
-        is_referenced: cached.is_some_and(|of| of.is_referenced),
-        is_mapped: cached.is_none(),
-    })
 }

@@ -124,11 +124,12 @@ impl<P: PlaysKernel> Mechanism for World<'_, P> {
             let mut young = std::mem::take(&mut self.looped.young);
             young.clear();
             self.pages.walk(index, &self.machine, &mut young)?;
-            let findings = self.pages.spaces()[index].findings;
-            let nr_resident_pages = findings.nr_resident_pages.iter().sum();
+            let space = &self.pages.spaces()[index];
+            let nr_entries = space.nr_entries;
+            let nr_resident_pages = space.found.nr_resident_pages.iter().sum();
             visit.sample.nr_spaces += 1;
-            visit.sample.nr_entries += findings.nr_entries;
-            visit.sample.cpu_ns += findings.nr_entries * prices::WALK_NS;
+            visit.sample.nr_entries += nr_entries;
+            visit.sample.cpu_ns += nr_entries * prices::WALK_NS;
             visit.sample.cpu_ns += nr_resident_pages * prices::NOTE_NS;
             self.pages.space_mut(index).cpu_ns_at_walk = used_ns.filter(|_| may_clear);
             if may_clear {

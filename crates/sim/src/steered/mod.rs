@@ -44,7 +44,7 @@ mod world;
 use strata_control::{Actuator, CgroupVersion, Config};
 use strata_lru::{MultiGen, TwoList};
 
-pub use self::cache::CacheCounts;
+pub use self::cache::{CacheCounts, TierRecord};
 use self::world::World;
 use crate::{
     mechanism::{Driver, KernelPolicy},

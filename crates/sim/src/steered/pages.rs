@@ -15,9 +15,9 @@ use std::ops::Range;
 
 use strata_control::trace::Found;
 use strata_lru::{
-    AccessVia, Arrival, Cause, Config, EvictBatch, FolioId, GoneCause, GroupId, Isolated, Kind,
-    MinTtl, MultiGen, NodeId, Order, Policy, ReclaimRequest, ReclaimStats, SpaceNo, Swappiness,
-    TimeMs, Verdict,
+    AccessVia, Arrival, Cause, Config, EvictBatch, FolioId, GoneCause, GroupId, Isolated, MinTtl,
+    MultiGen, NodeId, Order, Policy, ReclaimRequest, ReclaimStats, SpaceNo, Swappiness, TimeMs,
+    Verdict,
 };
 
 use crate::{
@@ -36,22 +36,6 @@ use strata_trace::Backing;
 /// The kernel's default scan priority.
 const RELAXED_PRIORITY: u8 = 12;
 
-/// What a walk of one space found; base pages, by kind where there are two.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Findings {
-    pub(super) nr_resident_pages: [u64; 2],
-    pub(super) nr_young_pages: [u64; 2],
-    pub(super) nr_appeared_pages: u64,
-    /// Pages that appeared and were back after an eviction.
-    pub(super) nr_refaulted_pages: u64,
-    /// Gone, taken by the kernel.
-    pub(super) nr_reclaimed_pages: u64,
-    /// Gone, given back by the program.
-    pub(super) nr_freed_pages: u64,
-    /// Entries of the tables that were read.
-    pub(super) nr_entries: u64,
-}
-
 /// One address space.
 #[derive(Debug)]
 pub(super) struct Space {
@@ -60,7 +44,10 @@ pub(super) struct Space {
     slots: Range<u32>,
     /// What its program had used of the processors at the last walk that cleared.
     pub(super) cpu_ns_at_walk: Option<u64>,
-    pub(super) findings: Findings,
+    /// What the last walk found.
+    pub(super) found: Found,
+    /// Entries of the tables that it read.
+    pub(super) nr_entries: u64,
 }
 
 /// All that Strata knows of the group's pages.
@@ -98,7 +85,8 @@ impl Pages {
                 tables,
                 slots,
                 cpu_ns_at_walk: None,
-                findings: Findings::default(),
+                found: Found::default(),
+                nr_entries: 0,
             }
         });
         Ok(Pages {
@@ -124,16 +112,7 @@ impl Pages {
     /// What the last walk found in all spaces.
     pub(super) fn found(&self) -> Found {
         let mut all = Found::default();
-        for Space { findings, .. } in &self.spaces {
-            for kind in Kind::ALL {
-                all.nr_resident_pages[kind.index()] += findings.nr_resident_pages[kind.index()];
-                all.nr_young_pages[kind.index()] += findings.nr_young_pages[kind.index()];
-            }
-            all.nr_appeared_pages += findings.nr_appeared_pages;
-            all.nr_refaulted_pages += findings.nr_refaulted_pages;
-            all.nr_reclaimed_pages += findings.nr_reclaimed_pages;
-            all.nr_freed_pages += findings.nr_freed_pages;
-        }
+        self.spaces.iter().for_each(|of| all.add(&of.found));
         all
     }
 
@@ -165,16 +144,17 @@ impl Pages {
         young: &mut Vec<u32>,
     ) -> Result<(), SimError> {
         let slots = self.spaces[index].slots.clone();
-        let mut findings = Findings::default();
+        let (mut found, mut nr_entries) = (Found::default(), 0);
         for table in self.spaces[index].tables.clone() {
             if !machine.is_unmapped(machine.layout().slots_of(table)) {
-                findings.nr_entries += u64::from(NR_TABLE_ENTRIES);
+                nr_entries += u64::from(NR_TABLE_ENTRIES);
             }
         }
         for slot in slots {
-            self.visit(slot, machine, &mut findings, young)?;
+            self.visit(slot, machine, &mut found, young)?;
         }
-        self.spaces[index].findings = findings;
+        let space = &mut self.spaces[index];
+        (space.found, space.nr_entries) = (found, nr_entries);
         Ok(())
     }
 
@@ -182,7 +162,7 @@ impl Pages {
         &mut self,
         slot: u32,
         machine: &Machine<'_, P>,
-        findings: &mut Findings,
+        found: &mut Found,
         young: &mut Vec<u32>,
     ) -> Result<(), SimError> {
         let entry = machine.entry(slot);
@@ -196,8 +176,8 @@ impl Pages {
                     false => GoneCause::Freed,
                 };
                 *match entry.is_swapped {
-                    true => &mut findings.nr_reclaimed_pages,
-                    false => &mut findings.nr_freed_pages,
+                    true => &mut found.nr_reclaimed_pages,
+                    false => &mut found.nr_freed_pages,
                 } += 1;
                 self.lose(slot, folio, cause);
             } else if known.is_none() && !entry.is_swapped {
@@ -213,19 +193,19 @@ impl Pages {
         let folio = match known {
             Some(folio) => folio,
             None => {
-                findings.nr_appeared_pages += 1;
+                found.nr_appeared_pages += 1;
                 let is_back = matches!(self.memory.place(slot), Place::Absent(Some(_)));
-                findings.nr_refaulted_pages += u64::from(is_back);
+                found.nr_refaulted_pages += u64::from(is_back);
                 self.appear(slot, machine.backing_at(slot), entry.is_accessed)?
             }
         };
         let kind = machine.kind_at(slot).index();
-        findings.nr_resident_pages[kind] += 1;
+        found.nr_resident_pages[kind] += 1;
         if entry.is_accessed {
             young.push(slot);
         }
         if entry.is_accessed || was_seen {
-            findings.nr_young_pages[kind] += 1;
+            found.nr_young_pages[kind] += 1;
             self.policy.accessed(folio, AccessVia::PageTable);
         }
         Ok(())

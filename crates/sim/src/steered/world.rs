@@ -204,7 +204,7 @@ impl<'w, P: PlaysKernel> World<'w, P> {
             progress.advance(u64::from(end - position));
             position = end;
             if position % sample_every == 0 {
-                self.machine.note_sample(u64::from(position))?;
+                self.machine.sample(u64::from(position))?;
             }
         }
         self.finish(progress)
@@ -228,7 +228,7 @@ impl<'w, P: PlaysKernel> World<'w, P> {
         let has_times = workload.has_times();
         for position in positions {
             for end in ends_before(&mut self.ends, position as usize) {
-                self.machine.release(end.page)?;
+                self.machine.free(end.page)?;
                 self.cache.forget(self.machine.layout().slot(end.page));
             }
             self.timeline.reach(position);
@@ -262,7 +262,7 @@ impl<'w, P: PlaysKernel> World<'w, P> {
         let counts = std::mem::take(&mut self.counts);
         self.end_trace(TimeMs(counts.time_ns / 1_000_000));
         self.tell_trace(progress);
-        let mut outcome = self.machine.finish()?;
+        let mut outcome = self.machine.outcome()?;
         if let Some(reclaim) = &mut outcome.reclaim {
             for (all, paged_out) in reclaim
                 .nr_stolen

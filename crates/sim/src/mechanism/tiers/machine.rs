@@ -5,14 +5,14 @@
 
 use strata_lru::{
     AccessVia, Arrival, Cause, FolioId, GoneCause, Kind, Migrated, NodeId, Order, Policy,
-    Promotion, ReclaimStats, Tiering, TimeMs, WalkStats,
+    Promotion, Tiering, TimeMs,
 };
 use strata_trace::{Backing, Op, Via};
 
 use super::super::{
     NR_SAMPLES,
     bits::Bits,
-    groups::{Groups, add_view},
+    groups::Groups,
     kind_of,
     layout::Layout,
     memory::{Memory, Place},
@@ -20,7 +20,7 @@ use super::super::{
 };
 use super::{Start, TierSetup};
 use crate::{
-    outcome::{GenerationPages, Outcome, Reclaim, Sample, TierCounts},
+    outcome::{Outcome, Reclaim, Sample, TierCounts},
     simulate::{PROGRESS_REQUESTS, Progress, Setup, SimError},
     workload::{PageId, Request, Workload, ends_before, next_end},
 };
@@ -307,16 +307,10 @@ impl<'w> TierMachine<'w> {
     }
 
     fn sample(&mut self, at_access: u64) -> Result<(), SimError> {
-        let mut generations: Vec<GenerationPages> = Vec::new();
-        for group in self.groups.all() {
-            for view in self.policy.view(group, self.now)? {
-                add_view(&mut generations, &view);
-            }
-        }
         self.samples.push(Sample {
             at_access,
             nr_misses: self.nr_misses,
-            generations,
+            generations: self.groups.generations(self.policy.as_ref(), self.now)?,
         });
         Ok(())
     }
@@ -352,35 +346,16 @@ impl<'w> TierMachine<'w> {
     }
 
     pub(super) fn outcome(mut self) -> Result<Outcome, SimError> {
-        let mut stats = ReclaimStats::default();
-        let mut walks = WalkStats::default();
-        for group in self.groups.all() {
-            stats += self.policy.stats(group)?;
-            walks += self.policy.walk_stats(group)?;
-        }
         let tiering = self.tiering().tiering_stats();
         let reclaim = Reclaim {
-            nr_scanned: stats.nr_scanned_pages,
-            nr_stolen: stats.nr_evicted_pages,
-            nr_promoted: stats.nr_promoted_pages,
             nr_demoted: tiering.pgdemote_kswapd + tiering.pgdemote_direct,
-            nr_protected: stats.nr_protected_pages.iter().flatten().sum(),
-            nr_ageing_runs: stats.nr_ageing_runs,
-            nr_ptes_walked: walks.nr_entries_visited,
-            nr_ptes_looked_around: walks.nr_look_around_entries,
-            nr_bloom_hits: walks.nr_filter_hits,
-            nr_bloom_skips: walks.nr_tables_filtered,
-            nr_tables_asked: walks.nr_tables_seen,
-            groups: self.groups.counts(self.policy.as_ref(), self.workload)?,
             nr_written: self.nr_written,
-            nr_refaulted: stats.nr_refaulted_pages,
-            nr_refaulted_recent: stats.nr_refaulted_recent_pages,
             tiers: Some(TierCounts {
                 nr_hits: self.nr_hits,
                 stats: tiering,
             }),
             samples: self.samples,
-            ..Reclaim::default()
+            ..self.groups.reclaim(self.policy.as_ref(), self.workload)?
         };
         Ok(Outcome {
             nr_accesses: u64::from(self.workload.nr_requests()),

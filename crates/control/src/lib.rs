@@ -68,7 +68,8 @@ pub mod watermarks;
 
 pub use config::{Config, SetError};
 pub use control::{Control, Setup, WalkLook};
-pub use plan::{Action, CacheDrop, CacheRequest, Decision, Plan, Reclaim, Reclaimer};
+pub use page_cache::{CacheDrop, CacheRequest};
+pub use plan::{Action, Decision, Plan, Reclaim, Reclaimer};
 pub use sample::{
     Actuator, ActuatorReport, CacheLook, CacheSample, CameIn, CgroupVersion, CpuState, Distances,
     Due, FileCache, FileNo, FreeSwap, GroupStats, PAGE_BYTES, Processors, ProgramNo, Reads, Sample,

@@ -6,8 +6,9 @@
 //!   what comes to memory, in order         -> newcomers: which of it may go again, and what had been there before
 //! ```
 //!
-//! **Owns** sums of pages by age. **Does not own** the names of files and pages (`strata_lru::machine`), taking a census, hearing of what comes in and
-//! dropping (whoever has the pages), nor how much is dropped (`strategy::drop_cache`, `admit_cache`).
+//! **Owns** what is asked of whoever has the pages, and sums of pages by age. **Does not own** the names of files and pages
+//! (`strata_lru::machine`), taking a census, hearing of what comes in and dropping (whoever has the pages), nor how much is dropped
+//! (`strategy::drop_cache`, `admit_cache`).
 //!
 //! **Invariants** I1: nothing here is read from the system or written to it; time is a parameter.
 
@@ -19,6 +20,8 @@ pub use idle::IdleTable;
 pub use newcomers::{Newcomer, Newcomers};
 pub use tiers::TierCounts;
 
+use crate::plan::Action;
+use crate::sample::{FileNo, Reads};
 use strata_lru::machine::FILE_PAGES_MAX;
 pub use strata_lru::machine::{
     Arrival, FILE_BYTES_MIN, FILES_MAX, FileId, FileKey, PageFound, Placed, SEARCH_PAUSE_MS, Tried,
@@ -33,6 +36,49 @@ pub const NR_TIERS: usize = 4;
 fn tier_of(nr_reads: u8) -> usize {
     let order = nr_reads.max(1).next_power_of_two().trailing_zeros() as usize;
     order.min(NR_TIERS - 1)
+}
+
+/// What an action asks of whoever looks at page cache and drops it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheRequest {
+    /// A census.
+    Census,
+    /// A look at what came in; it is remembered until so many bytes came in after it.
+    LookAtNewcomers(u64),
+    /// Dropping pages.
+    Drop(CacheDrop),
+}
+
+/// Which pages of page cache are to be dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheDrop {
+    /// Of a file what lies idle and was read so often, read longest ago first: at most so many bytes.
+    File(FileNo, Reads, u64),
+    /// What came in of late and was read once since: at most so many bytes.
+    Newcomers(u64),
+}
+
+impl CacheRequest {
+    /// What an action asks for; `None`: it has nothing to do with page cache.
+    pub fn of(action: Action) -> Option<CacheRequest> {
+        let drop = match action {
+            Action::TakeCensus => return Some(CacheRequest::Census),
+            Action::LookAtNewcomers { history_bytes } => {
+                return Some(CacheRequest::LookAtNewcomers(history_bytes));
+            }
+            Action::DropReadOnce { file, bytes } => {
+                CacheDrop::File(FileNo(file), Reads::Once, bytes)
+            }
+            Action::DropReadAgain { file, bytes } => {
+                CacheDrop::File(FileNo(file), Reads::Again, bytes)
+            }
+            Action::DropNewcomers { bytes } => CacheDrop::Newcomers(bytes),
+            Action::PageOut { .. } | Action::Reclaim { .. } | Action::LimitPageout { .. } => {
+                return None;
+            }
+        };
+        Some(CacheRequest::Drop(drop))
+    }
 }
 
 /// Pages that were not read for about the same time.

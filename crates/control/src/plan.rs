@@ -2,7 +2,6 @@
 //!
 //! **Owns** the vocabulary. **Does not own** carrying anything out: whoever does resolves pages through the engine's order.
 
-use crate::sample::{FileNo, Reads};
 use serde::{Deserialize, Serialize};
 
 /// One thing to be done.
@@ -50,49 +49,6 @@ pub enum Action {
         /// Percent of one processor.
         percent_max: u32,
     },
-}
-
-/// What an action asks of whoever looks at page cache and drops it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CacheRequest {
-    /// A census.
-    Census,
-    /// A look at what came in; it is remembered until so many bytes came in after it.
-    LookAtNewcomers(u64),
-    /// Dropping pages.
-    Drop(CacheDrop),
-}
-
-/// Which pages of page cache are to be dropped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CacheDrop {
-    /// Of a file what lies idle and was read so often, read longest ago first: at most so many bytes.
-    File(FileNo, Reads, u64),
-    /// What came in of late and was read once since: at most so many bytes.
-    Newcomers(u64),
-}
-
-impl Action {
-    /// What it asks for of page cache; `None`: it has nothing to do with that.
-    pub fn of_cache(self) -> Option<CacheRequest> {
-        let drop = match self {
-            Action::TakeCensus => return Some(CacheRequest::Census),
-            Action::LookAtNewcomers { history_bytes } => {
-                return Some(CacheRequest::LookAtNewcomers(history_bytes));
-            }
-            Action::DropReadOnce { file, bytes } => {
-                CacheDrop::File(FileNo(file), Reads::Once, bytes)
-            }
-            Action::DropReadAgain { file, bytes } => {
-                CacheDrop::File(FileNo(file), Reads::Again, bytes)
-            }
-            Action::DropNewcomers { bytes } => CacheDrop::Newcomers(bytes),
-            Action::PageOut { .. } | Action::Reclaim { .. } | Action::LimitPageout { .. } => {
-                return None;
-            }
-        };
-        Some(CacheRequest::Drop(drop))
-    }
 }
 
 /// Who reclaims.

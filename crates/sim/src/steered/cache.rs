@@ -10,9 +10,9 @@
 //! tell, as those of a live one do. Requests are done one after the other, as by the thread of a live run; what came of them the
 //! loop hears at its next tick.
 //!
-//! **Owns** what one step does and costs, and the counts with their names in JSON. **Does not own** when a census comes and how much is dropped
-//! (`strata_control::drop_cache`, `admit_cache`), which pages those are (`strata_control::page_cache`), nor the played kernel
-//! (`mechanism`).
+//! **Owns** what one step does and costs, and the counts with their names in JSON. **Does not own** when a census comes and how
+//! much is dropped (`strata_control::drop_cache`, `admit_cache`), which pages those are (`strata_control::page_cache`), nor the
+//! played kernel (`mechanism`).
 //!
 //! **Invariants** I1: only clean pages that nobody has mapped are dropped. I2: where page cache is left to the kernel, nothing
 //! here is kept.

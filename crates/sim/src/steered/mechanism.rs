@@ -4,7 +4,7 @@
 //! of a tick (`strata_control::drive`), the pages (`pages`), nor the threads (`threads`).
 
 use strata_control::{
-    Action, Control, PAGE_BYTES,
+    Action, CacheRequest, Control, PAGE_BYTES,
     drive::{Event, Given, Mechanism, View, Visit},
     trace::{ClearIntent, Recorder},
 };
@@ -158,7 +158,7 @@ impl<P: PlaysKernel> Mechanism for World<'_, P> {
             Action::LimitPageout { percent_max } => self.pageout.percent_max = percent_max,
             // `strata_control::drive` takes pages itself.
             _ => {
-                if let Some(request) = action.of_cache() {
+                if let Some(request) = CacheRequest::of(action) {
                     self.cache.submit(self.looped.at_ns, request);
                 }
             }

@@ -10,7 +10,7 @@ use crate::run::gauge::Gauge;
 use std::convert::Infallible;
 use strata_control::drive::{Event, Given, Mechanism, View, Visit};
 use strata_control::trace::Recorder;
-use strata_control::{Action, Control};
+use strata_control::{Action, CacheRequest, Control};
 use strata_linux::access::ClearIntent;
 use strata_linux::actuator::PageoutRequest;
 use strata_lru::{Ageing, TimeMs};
@@ -137,7 +137,7 @@ impl Mechanism for Turn<'_> {
             Action::LimitPageout { percent_max } => actuators.set_pageout_percent_max(percent_max),
             // A tick takes pages itself.
             _ => {
-                if let Some(request) = action.of_cache() {
+                if let Some(request) = CacheRequest::of(action) {
                     actuators.ask_cache(cache::Request::Whole(request));
                 }
             }

@@ -117,18 +117,23 @@ pub fn covering_spans(ranges: impl IntoIterator<Item = AddrRange>) -> Vec<TableS
     merged
 }
 
-/// Ranges of whole pages, cut into parts of so many pages each; only the last has fewer.
+/// Ranges of whole pages, cut into parts of at most so many pages each, but at least a table's. A range is cut only where
+/// a table ends, so that no huge page is in two parts.
 pub fn in_parts(ranges: &[AddrRange], nr_pages: u64) -> Vec<Vec<AddrRange>> {
     let mut parts: Vec<Vec<AddrRange>> = Vec::new();
     let mut room_bytes = 0;
     for range in ranges {
         let mut start = range.start;
         while start < range.end {
-            if room_bytes == 0 {
+            let end = match range.end - start <= room_bytes {
+                true => range.end,
+                false => TableNo::containing(start + room_bytes).start(),
+            };
+            if end <= start {
                 parts.push(Vec::new());
-                room_bytes = nr_pages.max(1) * PAGE_BYTES;
+                room_bytes = (nr_pages * PAGE_BYTES).max(TABLE_BYTES);
+                continue;
             }
-            let end = range.end.min(start + room_bytes);
             if let Some(part) = parts.last_mut() {
                 part.push(AddrRange::new(start, end));
             }
@@ -157,15 +162,21 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_full_but_for_the_last_and_hold_every_page_once() {
+    fn parts_hold_every_page_once_and_no_huge_page_is_cut() {
         let pages = |first, nr: u64| AddrRange::new(first * PAGE_BYTES, (first + nr) * PAGE_BYTES);
-        let parts = in_parts(&[pages(0, 5), pages(9, 3), pages(20, 1)], 4);
+        let ranges = [pages(100, 1000), pages(1100, 412), pages(1536, 512)];
         let expected = [
-            vec![pages(0, 4)],
-            vec![pages(4, 1), pages(9, 3)],
-            vec![pages(20, 1)],
+            vec![pages(100, 412)],
+            vec![pages(512, 512)],
+            vec![pages(1024, 76), pages(1100, 412)],
+            vec![pages(1536, 512)],
         ];
-        assert_eq!(parts, expected);
+        assert_eq!(in_parts(&ranges, 4), expected, "at least a table's");
+        let expected = [
+            vec![pages(100, 924)],
+            vec![pages(1024, 76), pages(1100, 412), pages(1536, 512)],
+        ];
+        assert_eq!(in_parts(&ranges, 1024), expected);
         assert!(in_parts(&[], 4).is_empty());
     }
 

@@ -10,7 +10,7 @@ use strata_linux::access::{
     self, AccessChoice, AccessError, AccessSource, ClearIntent, Clearer, Grain, TableShape,
     YoungPiece,
 };
-use strata_linux::actuator::{PageTarget, Pageout, PageoutReport, PageoutRequest};
+use strata_linux::actuator::{Pageout, PageoutReport, PageoutRequest, Unit};
 use strata_linux::addr::{AddrRange, PAGE_BYTES, TableNo, covering_spans};
 use strata_linux::process::Process;
 use strata_lru::Verdict;
@@ -56,13 +56,12 @@ impl Bench {
         cleared.expect("accessed bits can be cleared");
     }
 
-    fn carry_out(&mut self, pages: Vec<PageTarget>, splits: Vec<TableNo>) -> PageoutReport {
-        let tokens: Vec<u32> = pages.iter().map(|page| page.token).collect();
+    fn carry_out(&mut self, runs: Vec<AddrRange>, splits: Vec<TableNo>) -> PageoutReport {
         let request = PageoutRequest {
             space: 7,
             process: Arc::clone(&self.process),
-            pages,
-            runs: Vec::new(),
+            runs,
+            unit: Unit::Run,
             splits,
         };
         let submitted = self.pageout.try_submit(request);
@@ -73,8 +72,7 @@ impl Bench {
             report.is_some()
         });
         let report = report.expect("waited for");
-        let answered: Vec<u32> = report.results.iter().map(|(token, _)| *token).collect();
-        assert_eq!((report.space, answered), (7, tokens));
+        assert_eq!(report.space, 7);
         report
     }
 
@@ -84,15 +82,22 @@ impl Bench {
         order: u8,
         pages: impl IntoIterator<Item = u64>,
     ) -> (Vec<Verdict>, PageoutReport) {
-        let target = |(token, page)| PageTarget {
-            token: token as u32,
-            addr: self.touch.page_address(page),
-            order,
+        let run = |page| {
+            let start = self.touch.page_address(page);
+            AddrRange::new(start, start + (PAGE_BYTES << order))
         };
-        let targets = pages.into_iter().enumerate().map(target).collect();
-        let report = self.carry_out(targets, Vec::new());
-        let verdicts = report.results.iter().map(|(_, verdict)| *verdict);
-        (verdicts.collect(), report)
+        let runs: Vec<AddrRange> = pages.into_iter().map(run).collect();
+        let report = self.carry_out(runs.clone(), Vec::new());
+        let nr_told: u64 = report.runs.iter().map(|(run, _)| run.nr_pages()).sum();
+        assert_eq!(nr_told, (runs.len() as u64) << order);
+        let verdict = |asked: &AddrRange| {
+            let told = report
+                .runs
+                .iter()
+                .find(|(run, _)| run.contains(asked.start));
+            told.expect("what was asked for").1
+        };
+        (runs.iter().map(verdict).collect(), report)
     }
 
     fn present(&self, first: u64, nr_pages: u64) -> Vec<bool> {
@@ -142,10 +147,9 @@ fn exactly_the_pages_asked_for_are_evicted() {
     let mut bench = open_bench!(["--size", "32M"]);
     bench.touch.ask("writerange 0 8192");
     bench.forget_accesses();
-    // Runs and single pages, in no order.
+    // Runs and single pages.
     let is_chosen = |index: u64| index % 512 < 40 || index % 7 == 3;
-    let mut chosen: Vec<u64> = (0..8192).filter(|index| is_chosen(*index)).collect();
-    chosen.reverse();
+    let chosen: Vec<u64> = (0..8192).filter(|index| is_chosen(*index)).collect();
     let (verdicts, report) = bench.take(0, chosen.iter().copied());
     let nr_evicted = count(&verdicts, Verdict::Evicted);
     assert_eq!(nr_evicted, chosen.len(), "{report:?}");

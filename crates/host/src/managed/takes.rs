@@ -14,7 +14,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use strata_linux::access::AccessSource;
-use strata_linux::actuator::{Pageout, PageoutConfig, PageoutReport, PageoutRequest};
+use strata_linux::actuator::{Pageout, PageoutConfig, PageoutReport, PageoutRequest, Unit};
 use strata_linux::addr::{AddrRange, PAGE_BYTES, in_parts};
 use strata_linux::process::Process;
 use strata_lru::ages::Run;
@@ -122,8 +122,8 @@ impl Takes {
                 self.waiting.push_back(PageoutRequest {
                     space: number,
                     process: Arc::clone(process),
-                    pages: Vec::new(),
                     runs,
+                    unit: Unit::Page,
                     splits: Vec::new(),
                 });
             }

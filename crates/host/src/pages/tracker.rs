@@ -17,8 +17,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use strata_control::split_huge::{Facts, SplitHuge};
 use strata_linux::access::TableRecord;
-use strata_linux::actuator::{PageTarget, PageoutReport, PageoutRequest};
-use strata_linux::addr::{PAGE_BYTES, TABLE_BYTES, TableNo};
+use strata_linux::actuator::{PageoutReport, PageoutRequest, Unit};
+use strata_linux::addr::{AddrRange, PAGE_BYTES, TABLE_BYTES, TableNo};
 use strata_linux::process::{Mapping, Process};
 use strata_lru::lru_gen::{Command, CommandError, format_full};
 use strata_lru::{
@@ -33,6 +33,8 @@ pub(crate) type HugePage = (SpaceNo, TableNo);
 #[derive(Debug, Default)]
 struct Outstanding {
     batch: EvictBatch,
+    /// Where in the batch the folio at an address is.
+    positions: BTreeMap<(SpaceNo, u64), usize>,
     verdicts: Vec<Verdict>,
     nr_requests_left: usize,
 }
@@ -240,17 +242,9 @@ impl Tracker {
         if self.splits.is_empty() || self.is_batch_out() {
             return Vec::new();
         }
-        let requests: Vec<PageoutRequest> = std::mem::take(&mut self.splits)
-            .into_iter()
-            .filter_map(|(number, splits)| {
-                Some(PageoutRequest {
-                    space: number.0,
-                    process: Arc::clone(&self.spaces.get(&number)?.process),
-                    pages: Vec::new(),
-                    runs: Vec::new(),
-                    splits: splits.into_iter().collect(),
-                })
-            })
+        let splits = std::mem::take(&mut self.splits).into_iter();
+        let requests: Vec<PageoutRequest> = splits
+            .filter_map(|(number, of)| self.request(number, Vec::new(), of.into_iter().collect()))
             .collect();
         let nr_splits: usize = requests.iter().map(|request| request.splits.len()).sum();
         self.nr_split_pages += nr_splits as u64 * Order::PMD.nr_pages();
@@ -283,8 +277,7 @@ impl Tracker {
         self.out.nr_requests_left > 0
     }
 
-    /// Takes folios to evict: one request a space, and how the engine answered. The token of a page
-    /// is its position in the batch.
+    /// Takes folios to evict: one request a space, each folio a run of its own, and how the engine answered.
     pub(crate) fn isolate(
         &mut self,
         nr_pages: u64,
@@ -308,41 +301,23 @@ impl Tracker {
     }
 
     fn send_out(&mut self) -> Vec<PageoutRequest> {
-        let mut by_space: BTreeMap<SpaceNo, Vec<PageTarget>> = BTreeMap::new();
         for (position, &folio) in self.out.batch.folios.iter().enumerate() {
-            let (number, addr) = self.place(folio);
+            let place = self.place(folio);
             self.places.set_in_flight(folio, true);
-            let token = u32::try_from(position).expect("a batch is far smaller than 2^32");
-            let order = self.policy.order(folio).0;
-            by_space
-                .entry(number)
-                .or_default()
-                .push(PageTarget { token, addr, order });
+            self.out.positions.insert(place, position);
         }
-        self.out.verdicts.clear();
-        self.out
-            .verdicts
-            .resize(self.out.batch.folios.len(), Verdict::NotTried);
-        let mut requests = Vec::with_capacity(by_space.len());
-        for (number, pages) in by_space {
-            match self.spaces.get(&number) {
-                Some(space) => {
-                    let process = Arc::clone(&space.process);
-                    requests.push(PageoutRequest {
-                        space: number.0,
-                        process,
-                        pages,
-                        runs: Vec::new(),
-                        splits: Vec::new(),
-                    });
-                }
-                None => {
-                    for page in pages {
-                        self.out.verdicts[page.token as usize] = Verdict::Gone;
-                    }
-                }
-            }
+        let mut of_space: BTreeMap<SpaceNo, Vec<AddrRange>> = BTreeMap::new();
+        for (&(number, addr), &position) in &self.out.positions {
+            let folio = self.out.batch.folios[position];
+            let nr_pages = self.policy.order(folio).nr_pages();
+            let run = AddrRange::new(addr, addr + nr_pages * PAGE_BYTES);
+            of_space.entry(number).or_default().push(run);
         }
+        self.out.verdicts = vec![Verdict::NotTried; self.out.batch.folios.len()];
+        let requests: Vec<PageoutRequest> = of_space
+            .into_iter()
+            .filter_map(|(number, runs)| self.request(number, runs, Vec::new()))
+            .collect();
         self.out.nr_requests_left = requests.len();
         // Folios that are only to be checked have no bits beside those that walks have told already.
         if requests.is_empty() && !self.out.batch.is_empty() {
@@ -351,14 +326,32 @@ impl Tracker {
         requests
     }
 
+    /// What the actuator is asked of a space; `None` where that has ended.
+    fn request(
+        &self,
+        number: SpaceNo,
+        runs: Vec<AddrRange>,
+        splits: Vec<TableNo>,
+    ) -> Option<PageoutRequest> {
+        Some(PageoutRequest {
+            space: number.0,
+            process: Arc::clone(&self.spaces.get(&number)?.process),
+            runs,
+            unit: Unit::Run,
+            splits,
+        })
+    }
+
     /// Hears of one request; when all of a batch have answered, the engine learns the verdicts.
     pub(crate) fn settle(&mut self, report: &PageoutReport) {
-        for &(token, verdict) in &report.results {
-            if let Some(slot) = self.out.verdicts.get_mut(token as usize) {
-                *slot = verdict;
+        let number = SpaceNo(report.space);
+        for (run, verdict) in &report.runs {
+            let within = (number, run.start)..(number, run.end);
+            for (_, position) in self.out.positions.range(within) {
+                self.out.verdicts[*position] = *verdict;
             }
         }
-        if let Some(space) = self.spaces.get_mut(&SpaceNo(report.space)) {
+        if let Some(space) = self.spaces.get_mut(&number) {
             for &addr in &report.young_neighbours {
                 let folio = space.table_mut(addr).and_then(|table| table.folio_at(addr));
                 if let Some(folio) = folio {
@@ -384,7 +377,10 @@ impl Tracker {
 
     fn complete(&mut self) {
         let Outstanding {
-            batch, verdicts, ..
+            batch,
+            positions,
+            verdicts,
+            ..
         } = &mut self.out;
         let numbers = batch.folios.iter().map(|folio| self.places.space(*folio));
         let numbers: Vec<SpaceNo> = numbers.collect();
@@ -409,6 +405,7 @@ impl Tracker {
             }
         }
         batch.clear();
+        positions.clear();
         verdicts.clear();
     }
 

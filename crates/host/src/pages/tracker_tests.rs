@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use strata_control::split_huge::{self, SplitHuge};
 use strata_linux::access::{Bits512, TableRecord, TableShape};
-use strata_linux::actuator::{PageTarget, PageoutReport};
+use strata_linux::actuator::{PageoutReport, PageoutRequest};
 use strata_linux::addr::{AddrRange, PAGE_BYTES, TABLE_BYTES, TableNo};
 use strata_linux::bits;
 use strata_linux::process::{Mapping, MappingClass, Process, Unreclaimable};
@@ -73,6 +73,30 @@ fn new_tracker() -> (Tracker, SpaceNo) {
     let process = Arc::new(Process::open(std::process::id() as i32).expect("we are alive"));
     let space = tracker.add_space(process).expect("one space");
     (tracker, space)
+}
+
+/// Tells that each run of a request fared like this; neighbours that fared alike are one.
+fn settle(
+    tracker: &mut Tracker,
+    request: &PageoutRequest,
+    accessed: Vec<(TableNo, Bits512)>,
+    verdict: impl Fn(usize) -> Verdict,
+) {
+    let mut runs: Vec<(AddrRange, Verdict)> = Vec::new();
+    for (position, run) in request.runs.iter().enumerate() {
+        match runs.last_mut() {
+            Some((last, of)) if *of == verdict(position) && last.end == run.start => {
+                last.end = run.end;
+            }
+            _ => runs.push((*run, verdict(position))),
+        }
+    }
+    tracker.settle(&PageoutReport {
+        space: request.space,
+        runs,
+        accessed,
+        ..PageoutReport::default()
+    });
 }
 
 /// A walk of a space that finds these tables.
@@ -152,7 +176,7 @@ proptest! {
         let (mut tracker, space) = new_tracker();
         let mappings = mappings();
         let mut now = 0;
-        let mut out: Vec<u32> = Vec::new();
+        let mut out: Vec<PageoutRequest> = Vec::new();
         for op in ops {
             now += 10;
             match op {
@@ -178,17 +202,13 @@ proptest! {
                     let (answer, requests) = tracker
                         .isolate(nr_pages, Swappiness::DEFAULT, 12, TimeMs(now))
                         .expect("the group is there");
-                    if let Isolated::Pages(_) = answer {
-                        out = requests[0].pages.iter().map(|page| page.token).collect();
-                    }
+                    prop_assert_eq!(requests.len(), usize::from(matches!(answer, Isolated::Pages(_))));
+                    out = requests;
                 }
                 Op::Settle(choices) if !out.is_empty() => {
-                    let results = out
-                        .drain(..)
-                        .enumerate()
-                        .map(|(i, token)| (token, VERDICTS[usize::from(choices[i % choices.len()])]))
-                        .collect();
-                    tracker.settle(&PageoutReport { space: space.0, results, ..PageoutReport::default() });
+                    for request in out.drain(..) {
+                        settle(&mut tracker, &request, Vec::new(), |i| VERDICTS[usize::from(choices[i % choices.len()])]);
+                    }
                 }
                 Op::Split => {
                     tracker.forget_splits();
@@ -196,7 +216,7 @@ proptest! {
                     let requests = tracker.send_splits();
                     prop_assert!(out.is_empty() || requests.is_empty());
                     for request in requests {
-                        prop_assert!(request.pages.is_empty() && tracker.is_batch_out());
+                        prop_assert!(request.runs.is_empty() && tracker.is_batch_out());
                         prop_assert_eq!(request.splits, [TableNo(0)]);
                         tracker.settle(&PageoutReport { space: space.0, ..PageoutReport::default() });
                         prop_assert!(!tracker.is_batch_out());
@@ -269,22 +289,26 @@ fn an_evicted_page_that_returns_is_a_refault() {
         .isolate(64, Swappiness::DEFAULT, 12, TimeMs(40))
         .expect("the group is there");
     assert!(matches!(answer, Isolated::Pages(n) if n > 0), "{answer:?}");
-    let evicted = requests[0].pages.len() as u64;
-    let cold = requests[0]
-        .pages
-        .iter()
-        .all(|page| page.addr >= 50 * PAGE_BYTES);
+    let runs = &requests[0].runs;
+    let cold = runs.iter().all(|run| run.start >= 50 * PAGE_BYTES);
     assert!(cold, "only pages never accessed again are old");
-    let results = requests[0]
-        .pages
-        .iter()
-        .map(|page| (page.token, Verdict::Evicted))
+    let goes = |position: usize| position % 3 != 1;
+    settle(
+        &mut tracker,
+        &requests[0],
+        Vec::new(),
+        |position| match goes(position) {
+            true => Verdict::Evicted,
+            false => Verdict::Busy,
+        },
+    );
+    let tracked: BTreeSet<u64> = (tracker.spaces()[&space].tracked())
+        .map(|(addr, _)| addr)
         .collect();
-    tracker.settle(&PageoutReport {
-        space: space.0,
-        results,
-        ..PageoutReport::default()
-    });
+    for (position, run) in runs.iter().enumerate() {
+        assert_ne!(tracked.contains(&run.start), goes(position), "{run}");
+    }
+    let evicted = (0..runs.len()).filter(|position| goes(*position)).count() as u64;
     assert_eq!(tracker.nr_shadow_pages(), evicted);
     walk(&mut tracker, bits::run(0, 100), bits::run(0, 100), 50);
     assert_eq!(tracker.findings().nr_refaulted_pages, evicted);
@@ -317,8 +341,8 @@ fn what_was_seen_accessed_before_a_batch_counts_at_the_next_walk() {
     }
     let isolated = tracker.isolate(50, Swappiness::DEFAULT, 12, TimeMs(1000));
     let (_, requests) = isolated.expect("the group is there");
-    let is_idle = |page: &PageTarget| page.addr >= 50 * PAGE_BYTES;
-    assert!(requests[0].pages.iter().all(is_idle), "{requests:?}");
+    let is_idle = |run: &AddrRange| run.start >= 50 * PAGE_BYTES;
+    assert!(requests[0].runs.iter().all(is_idle), "{requests:?}");
     tracker.validate().expect("the engine adds up");
 }
 
@@ -332,16 +356,7 @@ fn a_space_that_ends_while_its_batch_is_out_is_forgotten_whole() {
         .isolate(32, Swappiness::DEFAULT, 12, TimeMs(9))
         .expect("the group is there");
     tracker.remove_space(space);
-    let results = requests[0]
-        .pages
-        .iter()
-        .map(|page| (page.token, Verdict::Busy))
-        .collect();
-    tracker.settle(&PageoutReport {
-        space: space.0,
-        results,
-        ..PageoutReport::default()
-    });
+    settle(&mut tracker, &requests[0], Vec::new(), |_| Verdict::Busy);
     tracker.validate().expect("nothing is left over");
     assert_eq!(
         tracker

@@ -23,8 +23,8 @@ use strata_control::FreeSwap;
 use strata_linux::access::{
     AccessError, AccessSource, Bits512, SourceInfo, TableRecord, TableShape, WalkCost,
 };
-use strata_linux::actuator::{PageTarget, PageoutReport, PageoutRequest};
-use strata_linux::addr::{AddrRange, PAGE_BYTES, TABLE_BYTES, TABLE_ENTRIES, TableNo, TableSpan};
+use strata_linux::actuator::{PageoutReport, PageoutRequest};
+use strata_linux::addr::{AddrRange, PAGE_BYTES, TableNo, TableSpan};
 use strata_linux::bits;
 use strata_linux::process::{Mapping, MappingClass, MemoryDevices, Process, VmFlags, classify};
 use strata_linux::swap::{SwapSpec, known_free_swap_bytes};
@@ -157,27 +157,24 @@ impl WouldEvict {
                 process: Arc::clone(&request.process),
                 out: BTreeMap::new(),
             });
-        let verdict = |target: &PageTarget| {
-            let mapping = mapping_at(&mappings, target.addr);
-            let (name, nr_pages) = (name_of(mapping), 1 << target.order);
+        let verdict = |run: &AddrRange| {
+            let (name, nr_pages) = (name_of(mapping_at(&mappings, run.start)), run.nr_pages());
             if name != FILES {
                 if nr_free_slots < nr_pages {
-                    return (target.token, Verdict::Busy);
+                    return (*run, Verdict::Busy);
                 }
                 nr_free_slots -= nr_pages;
             }
-            let first = (target.addr % TABLE_BYTES / PAGE_BYTES) as usize;
-            let end = (first + nr_pages as usize).min(TABLE_ENTRIES);
-            let table = of.out.entry(TableNo::containing(target.addr)).or_default();
-            let part = table.entry(name).or_default();
-            *part = bits::or(*part, bits::run(first, end));
-            (target.token, Verdict::Evicted)
+            let no = TableNo::containing(run.start);
+            let part = of.out.entry(no).or_default().entry(name).or_default();
+            *part = bits::or(*part, bits::entries(*run, no));
+            (*run, Verdict::Evicted)
         };
-        let results = request.pages.iter().map(verdict).collect();
+        let runs = request.runs.iter().map(verdict).collect();
         pages.note_most();
         PageoutReport {
             space: request.space,
-            results,
+            runs,
             ..PageoutReport::default()
         }
     }
@@ -326,6 +323,8 @@ fn name_of(mapping: Option<&Mapping>) -> Name {
 mod tests {
     use super::*;
     use strata_linux::access::Grain;
+    use strata_linux::actuator::Unit;
+    use strata_linux::addr::TABLE_ENTRIES;
 
     /// One table, as a test says.
     #[derive(Debug)]
@@ -376,16 +375,12 @@ mod tests {
     }
 
     fn request(process: &Arc<Process>, addrs: &[u64]) -> PageoutRequest {
-        let targets = addrs.iter().zip(0..).map(|(addr, token)| PageTarget {
-            token,
-            addr: *addr,
-            order: 0,
-        });
+        let page = |addr: &u64| AddrRange::new(*addr, addr + PAGE_BYTES);
         PageoutRequest {
             space: 7,
             process: Arc::clone(process),
-            pages: targets.collect(),
-            runs: Vec::new(),
+            runs: addrs.iter().map(page).collect(),
+            unit: Unit::Run,
             splits: Vec::new(),
         }
     }
@@ -399,12 +394,8 @@ mod tests {
         for _ in 0..2 {
             let report = would.take(&request(&process, &pages));
             assert_eq!(report.space, 7);
-            assert!(
-                report
-                    .results
-                    .iter()
-                    .all(|(_, verdict)| *verdict == Verdict::Evicted)
-            );
+            let mut runs = report.runs.iter();
+            assert!(runs.all(|(_, verdict)| *verdict == Verdict::Evicted));
             assert_eq!(would.bytes(), 3 * PAGE_BYTES, "each page counts once");
         }
         let mut table = TableRecord::empty(TableNo(0), TableShape::Pages);
@@ -477,15 +468,10 @@ mod tests {
             .map(|page| (1 << 40) + page * PAGE_BYTES)
             .collect();
         let report = full.take(&request(&process, &far));
-        let is_busy = |(_, verdict): &&(u32, Verdict)| *verdict == Verdict::Busy;
-        assert!(
-            report.results.iter().filter(is_busy).count() > 0,
-            "{nr_slots}"
-        );
-        assert_eq!(
-            full.take(&request(&process, &[heap])).results,
-            [(0, Verdict::Busy)]
-        );
+        let is_busy = |(_, verdict): &(AddrRange, Verdict)| *verdict == Verdict::Busy;
+        assert!(report.runs.iter().any(is_busy), "{nr_slots}");
+        let report = full.take(&request(&process, &[heap]));
+        assert!(report.runs.iter().all(is_busy), "{report:?}");
     }
 
     #[test]

@@ -44,7 +44,7 @@ pub use cache_mover::{
 };
 pub use mover::{MoveReport, MoveRequest, Mover, Unmoved, start_mover};
 pub use pageout::{Pageout, PageoutConfig};
-pub use pass::{PageTarget, PageoutReport, PageoutRequest};
+pub use pass::{PageoutReport, PageoutRequest, Unit};
 pub use put_away::PutAway;
 pub use read_back::{ReadBack, Recall, Wanted, bring_back, read_back};
 pub use shrink::{ShrinkOutcome, ShrinkThread};

@@ -11,7 +11,7 @@
 //! **Owns** the thread. **Does not own** the choice of pages, nor the pass over a request (`pass`).
 //!
 //! **Invariants**
-//! - I1: every page of a request is in its report once, in the order of the request.
+//! - I1: every page of a request is in its report once, in the order of addresses.
 //! - I2: `nr_evicted_pages` counts pages that were there before and are not afterwards; pages the
 //!   process unmapped meanwhile are not among them.
 

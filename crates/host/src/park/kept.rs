@@ -96,8 +96,7 @@ pub(super) fn reckon(
         let asked = asked.get(space).unwrap_or(&none);
         let held = pages.ledger().held(SpaceNo(space.0));
         for run in held.iter().flat_map(|generation| &generation.runs) {
-            let first = run.first_page * PAGE_BYTES;
-            let range = AddrRange::new(first, first + run.nr_pages * PAGE_BYTES);
+            let range = AddrRange::of_pages(run.first_page, run.nr_pages);
             reckoning.add(process, range, &mappings, asked, run.idle < taking);
         }
         let huge = |mapping: &&Mapping| mapping.unreclaimable == Some(Unreclaimable::Hugetlb);

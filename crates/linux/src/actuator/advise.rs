@@ -285,16 +285,9 @@ mod tests {
         }
     }
 
-    fn range(first_page: u64, nr_pages: u64) -> AddrRange {
-        AddrRange::new(
-            first_page * PAGE_BYTES,
-            (first_page + nr_pages) * PAGE_BYTES,
-        )
-    }
-
     #[test]
     fn a_missing_capability_stops_at_once_and_is_named() {
-        let ranges = [range(0, 1), range(4, 2)];
+        let ranges = [AddrRange::of_pages(0, 1), AddrRange::of_pages(4, 2)];
         let advised = advise(7, &ranges, &mut large(), |_| {
             Err(io::Error::from_raw_os_error(libc::EPERM))
         });
@@ -313,7 +306,7 @@ mod tests {
 
     #[test]
     fn a_process_that_dies_half_way_leaves_the_rest_untried() {
-        let ranges: Vec<AddrRange> = (0..1000).map(|i| range(i * 2, 1)).collect();
+        let ranges: Vec<AddrRange> = (0..1000).map(|i| AddrRange::of_pages(i * 2, 1)).collect();
         let mut nr_calls = 0;
         let advised = advise(7, &ranges, &mut large(), |call| {
             nr_calls += 1;
@@ -328,7 +321,7 @@ mod tests {
 
     #[test]
     fn interruptions_are_tried_again_but_not_for_ever() {
-        let ranges = [range(0, 1), range(4, 2)];
+        let ranges = [AddrRange::of_pages(0, 1), AddrRange::of_pages(4, 2)];
         let mut nr_calls = 0;
         let advised = advise(7, &ranges, &mut large(), |_| {
             nr_calls += 1;
@@ -342,10 +335,10 @@ mod tests {
     fn one_call_is_as_large_as_is_through_in_time() {
         let mut sizes = Vec::new();
         let ranges = [
-            range(0, 600),
-            range(700, 100),
-            range(1000, 300),
-            range(2000, 1),
+            AddrRange::of_pages(0, 600),
+            AddrRange::of_pages(700, 100),
+            AddrRange::of_pages(1000, 300),
+            AddrRange::of_pages(2000, 1),
         ];
         let advised = advise(7, &ranges, &mut large(), |call| {
             let nr_pages: u64 = call.iter().map(|range| range.nr_pages()).sum();

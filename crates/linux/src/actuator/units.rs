@@ -61,16 +61,12 @@ pub(super) fn overlaps(ranges: &[AddrRange], range: AddrRange) -> bool {
 mod tests {
     use super::*;
     use crate::access::TableRecord;
-    use crate::addr::{PAGE_BYTES, TableNo};
-
-    fn pages(first: u64, nr_pages: u64) -> AddrRange {
-        AddrRange::new(first * PAGE_BYTES, (first + nr_pages) * PAGE_BYTES)
-    }
+    use crate::addr::TableNo;
 
     #[test]
     fn overlap_is_by_byte_not_by_touch() {
-        let ranges = [pages(2, 2), pages(8, 1)];
-        let hit = |first, nr| overlaps(&ranges, pages(first, nr));
+        let ranges = [AddrRange::of_pages(2, 2), AddrRange::of_pages(8, 1)];
+        let hit = |first, nr| overlaps(&ranges, AddrRange::of_pages(first, nr));
         assert!(!hit(0, 2) && hit(0, 3) && hit(3, 1) && !hit(4, 4) && hit(4, 5) && !hit(9, 9));
     }
 
@@ -79,15 +75,19 @@ mod tests {
         let huge = TableRecord::empty(TableNo(1), TableShape::Huge);
         let small = TableRecord::empty(TableNo(2), TableShape::Pages);
         let tables = Tables(vec![huge, small]);
-        let runs = [pages(500, 20), pages(600, 100), pages(1000, 26)];
+        let runs = [
+            AddrRange::of_pages(500, 20),
+            AddrRange::of_pages(600, 100),
+            AddrRange::of_pages(1000, 26),
+        ];
         let found = units(&tables, &runs).into_iter().map(Slots::range);
         assert_eq!(
             found.collect::<Vec<_>>(),
             [
-                pages(500, 12),
-                pages(512, 512),
-                pages(1024, 1),
-                pages(1025, 1)
+                AddrRange::of_pages(500, 12),
+                AddrRange::of_pages(512, 512),
+                AddrRange::of_pages(1024, 1),
+                AddrRange::of_pages(1025, 1)
             ]
         );
     }
@@ -104,9 +104,9 @@ mod tests {
         };
         let parts = left_and_gone(&after, whole, Verdict::Busy);
         let expected = [
-            (pages(512, 1), Verdict::Evicted),
-            (pages(513, 1), Verdict::Busy),
-            (pages(514, 1), Verdict::Evicted),
+            (AddrRange::of_pages(512, 1), Verdict::Evicted),
+            (AddrRange::of_pages(513, 1), Verdict::Busy),
+            (AddrRange::of_pages(514, 1), Verdict::Evicted),
         ];
         assert_eq!(parts[..3], expected);
     }

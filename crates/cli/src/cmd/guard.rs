@@ -26,7 +26,7 @@ use clap::builder::TypedValueParser;
 use clap::{Args, Subcommand};
 use signal_hook::consts::SIGHUP;
 use strata_host::managed::{
-    Hand, House, Managed, ManagedConfig, Promised, Room, Rule, Rules, Status, StatusError,
+    Hand, House, Managed, ManagedConfig, Promised, Rule, Rules, Status, StatusError,
     SwapWriteBound, TierRules, demand_demotion,
 };
 use strata_host::news::News;
@@ -269,7 +269,7 @@ fn room(bytes: Option<u64>, format: Format) -> anyhow::Result<ExitCode> {
     if status.walks.is_late() {
         return Err(StatusError::Late(status.walks).into());
     }
-    let room = Room::of(&status).context(
+    let room = status.room_now().context(
         "how much fits is not told: the rules leave memory to the kernel ([host] free = \"none\")",
     )?;
     print::answer(format, &room, || format!("{room}\n"))?;

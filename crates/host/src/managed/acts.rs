@@ -1,11 +1,12 @@
 //! What follows a walk of many groups: pages go, by either hand, and come back.
 //!
-//! **Owns** which hand is asked, and how much swap may be used. **Does not own** what goes of each group
+//! **Owns** which hand is asked, how much swap may be used, and the sums that say how much more fits. **Does not own** what goes of each group
 //! (`strata_control::guard`), what goes promise or not (`oldest`), nor how (`takes`, `by_amount`, `recalls`).
 
 use super::by_amount::{self, Hand};
 use super::caches::Caches;
 use super::group::{Asks, Group};
+use super::room::{Footprint, Room, of_last};
 use super::{Managed, WhyNotMore};
 use crate::engine::census::cache::{Done, GroupCache, Outcome, Which};
 use crate::observe::Observer;
@@ -22,6 +23,8 @@ use strata_lru::{GroupId, Kind};
 const FREE_SWAP_PART: u64 = 10;
 /// Where compressed swap holds pages in more than this share of their size, nothing is gained.
 const COMPRESSED_SHARE_MAX: f64 = 0.8;
+/// Of a page in swap so much stays in memory where that was not measured: most memory compresses to less than a half.
+const COMPRESSED_SHARE_ASSUMED: f64 = 0.5;
 /// Less than this in swap tells nothing of how well pages compress.
 const COMPRESSED_BYTES_MIN: u64 = 16 << 20;
 
@@ -210,6 +213,36 @@ impl Managed {
             }
             nr_pages => Ok(nr_pages),
         }
+    }
+}
+
+/// How much more fits.
+impl Managed {
+    /// `None`: rules leave memory to the kernel.
+    pub(super) fn room(&self) -> Option<Room> {
+        let wanted_bytes = self.host.need().wanted_bytes;
+        if wanted_bytes == 0 {
+            return None;
+        }
+        let sum = |of: fn(&Group) -> u64| self.groups.values().map(of).sum::<u64>();
+        let away_bytes = sum(Group::anon_away_bytes);
+        let in_swap_bytes = swap::memory_of_swapped(away_bytes).unwrap_or(0);
+        let share = match away_bytes {
+            0 => COMPRESSED_SHARE_ASSUMED,
+            _ => (in_swap_bytes as f64 / away_bytes as f64).min(1.0),
+        };
+        let room_in_swap_bytes = self.room_in_swap().unwrap_or(0) * PAGE_BYTES;
+        let idle_bytes = sum(Group::idle_anon_bytes).min(room_in_swap_bytes);
+        let footprint = |group: &Group| Footprint {
+            number: group.number,
+            bytes: group.resident_bytes() + (group.anon_away_bytes() as f64 * share) as u64,
+        };
+        Some(Room::new(
+            self.host.available_bytes(),
+            wanted_bytes,
+            (idle_bytes as f64 * (1.0 - share)) as u64,
+            of_last(self.groups.values().map(footprint).collect()),
+        ))
     }
 }
 

@@ -6,20 +6,14 @@
 //! **Owns** that sum, and how many more groups like the last ones it is. **Does not own** when the host is short
 //! (`strata_control::shortage`), nor what counts as idle (`strata_control::guard`).
 
-use super::group::Group;
-use super::{Managed, Status};
 use std::cmp::Reverse;
 use std::fmt;
-use strata_linux::process::MachineMemory;
-use strata_linux::swap;
 use strata_linux::units::Bytes;
 
 /// The next group is assumed to be like so many that came last.
 const NR_LAST_GROUPS: usize = 10;
 /// Less than a MiB is no group that anybody would start for its memory.
 const GROUP_BYTES_MIN: u64 = 1 << 20;
-/// Of a page in swap so much stays in memory where that was not measured: most memory compresses to less than a half.
-const COMPRESSED_SHARE_ASSUMED: f64 = 0.5;
 
 /// Room on the host. Sizes in bytes.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -39,7 +33,12 @@ pub struct Room {
 }
 
 impl Room {
-    fn new(available_bytes: u64, wanted_bytes: u64, idle_bytes: u64, group: Option<u64>) -> Room {
+    pub(super) fn new(
+        available_bytes: u64,
+        wanted_bytes: u64,
+        idle_bytes: u64,
+        group: Option<u64>,
+    ) -> Room {
         let room_bytes = available_bytes.saturating_sub(wanted_bytes) + idle_bytes;
         Room {
             available_bytes,
@@ -51,23 +50,15 @@ impl Room {
         }
     }
 
-    /// The room of a guard that runs, with what is available at this moment.
-    pub fn of(status: &Status) -> Option<Room> {
-        let then = status.room.as_ref()?;
-        let now = MachineMemory::read();
-        let available_bytes = now.map_or(then.available_bytes, |now| now.available_bytes);
+    /// This room where so much is available.
+    pub(super) fn with_available(&self, available_bytes: u64) -> Room {
         let Room {
             wanted_bytes,
             idle_bytes,
             group_bytes,
             ..
-        } = *then;
-        Some(Room::new(
-            available_bytes,
-            wanted_bytes,
-            idle_bytes,
-            group_bytes,
-        ))
+        } = *self;
+        Room::new(available_bytes, wanted_bytes, idle_bytes, group_bytes)
     }
 }
 
@@ -86,44 +77,17 @@ impl fmt::Display for Room {
     }
 }
 
-/// What holds for a group. Sizes in bytes.
-struct Footprint {
-    /// When it was first looked at, by order.
-    number: u64,
-    bytes: u64,
-}
-
-impl Managed {
-    /// `None`: rules leave memory to the kernel.
-    pub(super) fn room(&self) -> Option<Room> {
-        let wanted_bytes = self.host.need().wanted_bytes;
-        if wanted_bytes == 0 {
-            return None;
-        }
-        let sum = |of: fn(&Group) -> u64| self.groups.values().map(of).sum::<u64>();
-        let away_bytes = sum(Group::anon_away_bytes);
-        let in_swap_bytes = swap::memory_of_swapped(away_bytes).unwrap_or(0);
-        let share = match away_bytes {
-            0 => COMPRESSED_SHARE_ASSUMED,
-            _ => (in_swap_bytes as f64 / away_bytes as f64).min(1.0),
-        };
-        let room_in_swap_bytes = self.room_in_swap().unwrap_or(0) * strata_linux::addr::PAGE_BYTES;
-        let idle_bytes = sum(Group::idle_anon_bytes).min(room_in_swap_bytes);
-        let footprint = |group: &Group| Footprint {
-            number: group.number,
-            bytes: group.resident_bytes() + (group.anon_away_bytes() as f64 * share) as u64,
-        };
-        Some(Room::new(
-            self.host.available_bytes(),
-            wanted_bytes,
-            (idle_bytes as f64 * (1.0 - share)) as u64,
-            of_last(self.groups.values().map(footprint).collect()),
-        ))
-    }
+/// What a group takes of memory. Sizes in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Footprint {
+    /// Groups that came later have a larger one.
+    pub(super) number: u64,
+    /// In memory, and what is away takes in swap.
+    pub(super) bytes: u64,
 }
 
 /// What the last groups hold in the mean.
-fn of_last(mut groups: Vec<Footprint>) -> Option<u64> {
+pub(super) fn of_last(mut groups: Vec<Footprint>) -> Option<u64> {
     groups.retain(|group| group.bytes >= GROUP_BYTES_MIN);
     groups.sort_by_key(|group| Reverse(group.number));
     groups.truncate(NR_LAST_GROUPS);

@@ -149,7 +149,7 @@ pub struct Rule {
     pub promise: Option<Promised>,
     /// Memory is never idle that was accessed within so long.
     pub min_age: Duration,
-    /// The same where the host is short of memory.
+    /// What was accessed within so long is never idle, not even where the host is short of memory.
     pub min_age_when_short: Duration,
     /// The share of time that tasks may wait for memory, where the kernel tells.
     pub stall_share: f64,

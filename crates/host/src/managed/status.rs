@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use strata_control::promise::Standing;
 use strata_linux::actuator::Unmoved;
+use strata_linux::process::MachineMemory;
 use strata_linux::rights;
 use strata_linux::run_dir::run_dir;
 use strata_linux::swap;
@@ -427,6 +428,14 @@ impl Status {
         let mut status = read??;
         status.walks.walk_age_ms = monotonic_ms().saturating_sub(status.walks.walked_at_ms);
         Ok(status)
+    }
+
+    /// How much more fits, with what is available at this moment.
+    pub fn room_now(&self) -> Option<Room> {
+        let room = self.room.as_ref()?;
+        let now = MachineMemory::read();
+        let available_bytes = now.map_or(room.available_bytes, |now| now.available_bytes);
+        Some(room.with_available(available_bytes))
     }
 
     /// Leaves it in a session's directory, whole or not at all.

@@ -41,7 +41,9 @@ const NR_AGES_STUCK: u32 = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asks {
     /// The host is short.
-    OfHost,
+    OfHostNow,
+    /// There is enough, and more is to be available as the host grows.
+    OfHostAhead,
     /// A limit is near, of the kernel or of a rule.
     BelowLimit,
 }
@@ -165,8 +167,8 @@ impl Group {
     pub(super) fn least_age(&self, asks: Asks) -> Duration {
         match asks {
             _ if self.is_frozen => Duration::ZERO,
-            Asks::OfHost => self.rule.min_age_when_short,
-            Asks::BelowLimit => self.rule.min_age,
+            Asks::OfHostNow => self.rule.min_age_when_short,
+            Asks::OfHostAhead | Asks::BelowLimit => self.rule.min_age,
         }
     }
 

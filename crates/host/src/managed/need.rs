@@ -11,6 +11,7 @@
 //!
 //! **Invariants** I1: where rules leave memory to the kernel nothing is read, and the pace is that of a host far from short.
 
+use super::group::Asks;
 use std::time::Duration;
 use strata_control::shortage::{Free, HostReading, Need, Shortage};
 use strata_linux::process::{MachineMemory, memory_pressure_percent};
@@ -72,6 +73,14 @@ impl Host {
     /// What was available at the last look.
     pub(super) fn available_bytes(&self) -> u64 {
         self.read.available_bytes
+    }
+
+    /// What asks for memory: a host that is short, or one that gets ahead of that.
+    pub(super) fn asks(&self) -> Asks {
+        match self.read.available_bytes < self.need().wanted_bytes {
+            true => Asks::OfHostNow,
+            false => Asks::OfHostAhead,
+        }
     }
 
     /// Whether there is a threshold at all.

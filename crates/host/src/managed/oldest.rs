@@ -113,10 +113,10 @@ impl Managed {
         let all: Vec<GroupId> = self.groups.keys().copied().collect();
         let waits_for_rate = self.writes.room_pages(at) == Some(0);
         let first = first(self.rules.cache_first.of_host);
-        let asks = Asks::OfHost;
+        let asks = self.host.asks();
         let has_given = self.give(&all, |_| true, asks, missing_bytes, first, observer);
         self.host.looked_for_idle(at, has_given);
-        self.host.is_exhausted = !has_given && !waits_for_rate;
+        self.host.is_exhausted = !has_given && !waits_for_rate && asks == Asks::OfHostNow;
     }
 
     /// Has the oldest of these groups go. Returns whether something goes, or is on its way.

@@ -135,13 +135,17 @@ impl Shortage {
         let usage_bytes = host.total_bytes.saturating_sub(host.available_bytes);
         pressure.sample(now, usage_bytes, marks);
         let ask = pressure.ask(marks, Work::Ours);
+        // A burst on a host with much memory left lasts no half minute.
+        let is_close = host.available_bytes < host.total_bytes / 4;
         let waits = host.waiting_percent > Some(WAITING_PERCENT_MAX);
         let step = if waits { WAITING_STEP } else { 0.0 };
         let step_bytes = (host.total_bytes as f64 * step) as u64;
         self.need = Need {
             missing_bytes: ask.excess_bytes.max(step_bytes),
             wanted_bytes: host.total_bytes - marks.high_bytes,
-            is_near: waits || pressure.is_reclaiming() || pressure.is_near(marks, NEAR_MS),
+            is_near: waits
+                || pressure.is_reclaiming()
+                || is_close && pressure.is_near(marks, NEAR_MS),
             wait_ms: ask.wait_ms,
         };
         self.need
@@ -243,6 +247,12 @@ mod tests {
         assert!((1400..2000).contains(&available_mib(near)), "{near}");
         assert!((430..=480).contains(&available_mib(short)), "{short}");
         assert_eq!(needs[short].wait_ms, HOST_PRESSURE.wait_ms_min);
+    }
+
+    #[test]
+    fn a_burst_on_a_host_with_much_memory_left_is_nothing_to_hurry_for() {
+        let needs = looks(Free::Auto, &[7000, 5000, 5000, 5000], None);
+        assert!(needs.iter().all(|need| !need.is_near), "{needs:?}");
     }
 
     #[test]

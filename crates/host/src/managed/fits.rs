@@ -56,9 +56,36 @@ impl fmt::Display for Fit {
     }
 }
 
+/// How many groups go by each rule as of the last walk, and what people were told of that.
+#[derive(Debug, Default)]
+pub(super) struct Fits {
+    pub(super) all: Vec<Fit>,
+    is_told: bool,
+    told: Vec<News>,
+}
+
+impl Fits {
+    /// Other rules hold.
+    pub(super) fn forget(&mut self) {
+        (self.all, self.is_told) = (Vec::new(), false);
+    }
+
+    /// What is to be told once of these rules, and was not told of the rules before.
+    pub(super) fn news(&mut self) -> Vec<News> {
+        if self.all.is_empty() || std::mem::replace(&mut self.is_told, true) {
+            return Vec::new();
+        }
+        let told = news(&self.all);
+        let is_new = |one: &&News| !self.told.contains(one);
+        let new = told.iter().filter(is_new).cloned().collect();
+        self.told = told;
+        new
+    }
+}
+
 /// What people are told of rules and patterns that nobody goes by. Groups may come; but where all are looked after by
 /// other rules, or nobody is looked after at all, that is hardly meant.
-pub(super) fn news(fits: &[Fit]) -> Vec<News> {
+fn news(fits: &[Fit]) -> Vec<News> {
     let idle = fits.iter().filter(|fit| fit.why_nobody.is_some());
     let tell = |fit: &Fit| match fit.why_nobody {
         Some(WhyNobody::TakenBefore(_)) => News::Warning(fit.to_string()),

@@ -4,7 +4,6 @@
 //! **Owns** the readings that the decision goes by. **Does not own** who is stopped and how (`resort`).
 
 use super::Managed;
-use super::fits;
 use super::resort::Resort;
 use super::writer::ToWrite;
 use crate::news::News;
@@ -23,12 +22,7 @@ impl Managed {
         let mut news = std::mem::take(&mut self.news);
         news.extend(self.left_out.news());
         news.extend(self.resort.iter_mut().flat_map(Resort::news));
-        if !self.fits.is_empty() && !std::mem::replace(&mut self.are_fits_told, true) {
-            let told = fits::news(&self.fits);
-            let is_new = |one: &&News| !self.told_of_rules.contains(one);
-            news.extend(told.iter().filter(is_new).cloned());
-            self.told_of_rules = told;
-        }
+        news.extend(self.fits.news());
         news
     }
 

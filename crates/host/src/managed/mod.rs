@@ -35,6 +35,7 @@ mod limits;
 mod moves;
 mod need;
 mod oldest;
+mod pace;
 mod parks;
 mod prices;
 mod promised;
@@ -71,10 +72,12 @@ use crate::observe::{Observer, SpaceId, Subject, Walked, own_pid};
 use crate::run::overhead;
 use by_amount::Amounts;
 use caches::Caches;
+use fits::Fits;
 use group::Group;
 use limits::Limited;
 use moves::Moves;
 use need::Host;
+use pace::Pace;
 use prices::Prices;
 use recalls::Recalls;
 use resort::Resort;
@@ -94,8 +97,6 @@ use writes::Writes;
 
 /// A tick waits for the walk at most for so long: then the loop goes on, and the next tick takes up what was found.
 const WALK_WAIT: Duration = Duration::from_millis(200);
-/// Once within the least age the guard gives back what it needed in passing, such as for processes that have ended since.
-const NR_WALKS_PER_TRIM: u64 = 6;
 
 /// What is asked of a guard.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -172,21 +173,12 @@ pub struct Managed {
     /// Those that are gone, too.
     nr_groups_seen: u64,
     /// How many groups go by each rule, as of the last walk.
-    fits: Vec<Fit>,
-    /// People were told which rules nobody goes by.
-    are_fits_told: bool,
-    told_of_rules: Vec<News>,
-    next_walk: Duration,
+    fits: Fits,
+    /// When walks come.
+    pace: Pace,
     /// The walk under way.
     walking: Option<Walking>,
     left_out: LeftOuts,
-    /// When the last walk ended, by the observer's clock.
-    walked_at: Duration,
-    /// What the status says of when walks come.
-    walks: WalkTimes,
-    cpu_ns_at_start: u64,
-    cpu_ns_at_walk: u64,
-    nr_walks: u64,
     /// What went wrong with processes in the last walk.
     troubles: Vec<String>,
     /// What is to be told.
@@ -238,17 +230,10 @@ impl Managed {
             resort: None,
             groups: BTreeMap::new(),
             nr_groups_seen: 0,
-            fits: Vec::new(),
-            are_fits_told: false,
-            told_of_rules: Vec::new(),
-            next_walk: Duration::ZERO,
+            fits: Fits::default(),
+            pace: Pace::start(),
             walking: None,
             left_out: LeftOuts::default(),
-            walked_at: Duration::ZERO,
-            walks: WalkTimes::default(),
-            cpu_ns_at_start: overhead::cpu_ns(),
-            cpu_ns_at_walk: 0,
-            nr_walks: 0,
             troubles: Vec::new(),
             news: Vec::new(),
             no_swap: None,
@@ -297,7 +282,7 @@ impl Managed {
         if are_under_way {
             return false;
         }
-        let is_due = self.walking.is_none() && observer.elapsed() >= self.next_walk;
+        let is_due = self.walking.is_none() && self.pace.is_due(observer.elapsed());
         if std::mem::take(&mut self.has_refused) {
             // What can't go leaves its place to what can.
             self.choose(observer, true);
@@ -344,7 +329,7 @@ impl Managed {
     fn look_at_host(&mut self, at: Duration) {
         if self.config.is_acting && self.host.look(at) {
             let interval = self.host.walk_interval(self.rules.walk_interval());
-            self.next_walk = self.next_walk.min(self.walked_at + interval);
+            self.pace.sooner(interval);
             if let Some(caches) = &mut self.caches {
                 caches.hurry(at);
             }
@@ -419,8 +404,8 @@ impl Managed {
         self.writes = Writes::new(rules.swap_writes);
         self.host.set_free(rules.free);
         self.rules = rules;
-        (self.fits, self.are_fits_told) = (Vec::new(), false);
-        self.next_walk = Duration::ZERO;
+        self.fits.forget();
+        self.pace.at_once();
     }
 
     /// Ends the threads, of which is counted what they have taken, and lets groups go on that were stopped.
@@ -457,17 +442,17 @@ impl Managed {
             self.config.is_acting,
             self.rules.min_age(),
             self.pages.ledger().watched(),
-            self.nr_walks,
-            overhead::cpu_ns() - self.cpu_ns_at_start,
+            self.pace.nr_walks,
+            self.pace.cpu_ns(),
             self.pages.footprint_bytes() + kept_bytes,
             self.groups.values().map(Group::status).collect(),
         );
         let before = self.caches.as_ref().map(Caches::dropped_before_bytes);
         status.dropped_cache_bytes += before.unwrap_or(0);
         status.nr_left_out_processes = self.left_out.nr_processes();
-        status.walks = self.walks;
+        status.walks = self.pace.times;
         status.room = self.room().filter(|_| self.config.is_acting);
-        status.fits = self.fits.clone();
+        status.fits = self.fits.all.clone();
         status.nodes = self.node_status();
         status.tiers = self.moves.as_ref().map(Moves::status);
         status.exact_ns_per_page = self.prices.exact.ns_a_page().map(|ns| ns as u64);
@@ -521,7 +506,7 @@ impl Managed {
         }
         self.troubles = walked.troubles;
         self.left_out.look(walked.left_out);
-        self.nr_walks += 1;
+        let is_time_to_trim = self.pace.walked();
         self.has_walked = true;
         for (space, process) in observer.processes() {
             if let Some(group) = of_process.get(&process.pid()) {
@@ -534,7 +519,7 @@ impl Managed {
         self.no_swap = self.room_in_swap().err();
         self.choose_moves(observer);
         self.choose(observer, false);
-        if self.nr_walks.is_multiple_of(NR_WALKS_PER_TRIM) {
+        if is_time_to_trim {
             own_memory::give_back();
         }
         self.pace(observer.elapsed(), cpu_ns);
@@ -548,7 +533,7 @@ impl Managed {
             tracing::debug!("{error}");
             Default::default()
         });
-        self.fits = fits;
+        self.fits.all = fits;
         for chosen in all {
             let name = chosen.reader.name();
             // What is made anew under a name is another group.
@@ -611,23 +596,11 @@ impl Managed {
 
     /// When the next walk comes: after the interval, or later where walks and pageout need more than their share.
     fn pace(&mut self, now: Duration, cpu_ns: u64) {
-        let used_ns = cpu_ns.saturating_sub(self.cpu_ns_at_walk);
-        let of_walk_ns = overhead::cpu_ns().saturating_sub(cpu_ns);
-        let first = self.cpu_ns_at_walk == 0;
-        self.cpu_ns_at_walk = cpu_ns;
-        let cost_ns = if first {
-            of_walk_ns
-        } else {
-            used_ns.max(of_walk_ns)
-        };
-        let earliest = Duration::from_secs_f64(cost_ns as f64 / 1e9 / self.processor_share());
+        let earliest = self.pace.earliest(cpu_ns, self.processor_share());
         self.host.walked();
         let usual = self.rules.walk_interval();
         let interval = self.host.walk_interval(usual).max(earliest);
-        self.next_walk = now + interval;
-        // What takes long between two walks stretches them, too.
-        self.walks = WalkTimes::now(interval.max(now - self.walked_at));
-        self.walked_at = now;
+        self.pace.next_after(now, interval);
     }
 
     /// The share of one processor that everything may take together.

@@ -39,9 +39,19 @@ impl Growth {
         let Some((last, _)) = self.looks.back() else {
             return 0;
         };
+        // Looks may be farther apart than spans.
         let held_at = |at: Duration| {
-            let until = self.looks.iter().take_while(|(then, _)| *then <= at);
-            until.last().map(|(_, bytes)| *bytes)
+            let after = self.looks.iter().position(|(then, _)| *then >= at)?;
+            let (end, last) = self.looks[after];
+            let (begin, first) = self.looks[after.saturating_sub(usize::from(end > at))];
+            if end > at && after == 0 {
+                return None;
+            }
+            let share = match end - begin {
+                Duration::ZERO => 1.0,
+                between => (at - begin).as_secs_f64() / between.as_secs_f64(),
+            };
+            Some((first as f64 + (last as f64 - first as f64) * share) as u64)
         };
         let grown = |number: u32| {
             let end = last.checked_sub(SPAN * number)?;
@@ -88,5 +98,10 @@ mod tests {
         assert_eq!(mib_per_s((0..8).map(|n| 100 * n)), 0);
         assert_eq!(mib_per_s((0..10).map(|n| 100 * n)), 20);
         assert_eq!(mib_per_s([]), 0);
+        let mut rarely = Growth::default();
+        for number in 0..4 {
+            rarely.look(Duration::from_secs(30 * number), 600 * number * MIB);
+        }
+        assert_eq!(rarely.steady_bytes_per_s() / MIB, 20, "looks are far apart");
     }
 }

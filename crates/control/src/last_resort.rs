@@ -6,7 +6,7 @@
 //!                                                        holds can go then
 //!   as much, and nobody is left to freeze             -> one group is killed: of the lowest priority, the one that grows
 //!                                                        without a pause, else the largest; one in 10 s at most
-//!   twice what is to be free for 10 s in a row        -> all that were frozen go on
+//!   half as much again as is to be free, for 10 s     -> all that were frozen go on
 //! ```
 //!
 //! Each step starts the 5 s anew: what it frees is seen before the next.
@@ -24,7 +24,7 @@ use strata_lru::GroupId;
 
 /// Short for so long in a row: what is reclaimed shows by then.
 const SHORT_FOR: Duration = Duration::from_secs(5);
-/// Twice as much as is to be free, for so long in a row: what goes on does not make the host short at once.
+/// Half as much again as is to be free, for so long in a row: what goes on does not make the host short at once.
 const AMPLE_FOR: Duration = Duration::from_secs(10);
 /// From one end of a group to the next: what it held is free by then.
 const KILL_EVERY: Duration = Duration::from_secs(10);
@@ -97,7 +97,7 @@ impl LastResort {
     /// What is to be done now; to be asked about once a second.
     pub fn look(&mut self, now: Moment, groups: &[Exposed]) -> Option<Step> {
         let is_short = now.available_bytes < now.wanted_bytes;
-        let is_ample = now.available_bytes >= now.wanted_bytes.saturating_mul(2);
+        let is_ample = now.available_bytes >= ample_bytes(now.wanted_bytes);
         if !(is_short && now.is_exhausted) {
             self.short_since = None;
         }
@@ -151,6 +151,11 @@ impl LastResort {
         let group = of(WhenShort::Kill).min_by_key(largest_first)?;
         Some(Step::Kill(group.group))
     }
+}
+
+/// With so much available what is frozen goes on: less than where reclaim ends, which is hardly passed.
+fn ample_bytes(wanted_bytes: u64) -> u64 {
+    wanted_bytes.saturating_add(wanted_bytes / 2)
 }
 
 fn has_passed(since: Duration, time: Duration, at: Duration) -> bool {
@@ -282,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_frozen_goes_on_after_ten_seconds_of_twice_as_much() {
+    fn what_is_frozen_goes_on_after_ten_seconds_of_half_as_much_again() {
         let frozen = Exposed {
             is_frozen: true,
             ..group(1, WhenShort::Freeze, 0)
@@ -290,11 +295,8 @@ mod tests {
         let mut resort = LastResort::default();
         let mut told = Vec::new();
         for at_s in 0..30 {
-            let available = if at_s == 5 {
-                2 * WANTED - 1
-            } else {
-                2 * WANTED
-            };
+            let ample = WANTED * 3 / 2;
+            let available = if at_s == 5 { ample - 1 } else { ample };
             let step = resort.look(moment(at_s, available), &[frozen]);
             told.extend(step.map(|step| (at_s, step)));
         }
@@ -337,7 +339,7 @@ mod tests {
                         groups.retain(|group| group.group != id);
                     }
                     Some(Step::ThawAll) => {
-                        prop_assert!(available >= 2 * WANTED);
+                        prop_assert!(available >= WANTED * 3 / 2);
                         groups.iter_mut().for_each(|group| group.is_frozen = false);
                     }
                     None => {}

@@ -19,9 +19,10 @@ const ROOM_SHARE: f64 = 0.03;
 /// Tasks of the host that wait for memory for more than this share of the time, percent: memory is short, whatever counts as
 /// available. A host with memory to spare is below 1.
 const WAITING_PERCENT_MAX: f64 = 10.0;
-/// While they wait, so much of the host's memory goes with each look, a hundredth: the share that waits is told of the last ten
-/// seconds, so larger steps would go on for long after there is enough.
+/// While they wait, so much of the host's memory goes a second, a hundredth: the share that waits is told of the last ten seconds, so
+/// larger steps would go on for long after there is enough.
 const WAITING_STEP: f64 = 0.01;
+const WAITING_STEP_MS: u64 = 1000;
 /// Two marks of the host lie a thirty-second of its memory apart, and at most 1 GiB: what a few programs take as they start.
 const HOST_MARKS: watermarks::Config = watermarks::Config {
     mark_share: 32,
@@ -41,7 +42,7 @@ const NEAR_MS: u64 = 30_000;
 /// How much of the host's memory is to be available.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Free {
-    /// A thirty-second, and what it grows by while Strata reacts.
+    /// A thirty-second, and what it grows by while Strata reacts, at most as much again.
     #[default]
     Auto,
     /// This share, and as much again as `Auto` adds for growth.
@@ -98,6 +99,8 @@ pub struct Shortage {
     total_bytes: u64,
     /// `None`: not looked at yet, or left to the kernel.
     budget: Option<(Watermarks, Pressure)>,
+    /// Memory went last because tasks waited.
+    stepped_at: Option<TimeMs>,
     need: Need,
 }
 
@@ -122,12 +125,27 @@ impl Shortage {
         self.need
     }
 
+    /// Nothing is left that would be idle for long enough: reclaim begins again at the high mark.
+    pub fn settle(&mut self) {
+        if let Some((_, pressure)) = &mut self.budget {
+            pressure.settle();
+        }
+        self.need.missing_bytes = 0;
+    }
+
+    /// Nothing can be read of the host.
+    pub fn forget(&mut self) {
+        self.need = Need::default();
+    }
+
     /// How the host stands.
     pub fn look(&mut self, now: TimeMs, host: &HostReading) -> Need {
         if self.total_bytes != host.total_bytes {
             self.total_bytes = host.total_bytes;
+            let known = self.budget.take().map(|(_, pressure)| pressure);
+            let pressure = known.unwrap_or_else(|| Pressure::new(HOST_PRESSURE, 0));
             let marks = marks_of(self.free, host.total_bytes);
-            self.budget = marks.map(|marks| (marks, Pressure::new(HOST_PRESSURE, 0)));
+            self.budget = marks.map(|marks| (marks, pressure));
         }
         let Some((marks, pressure)) = &mut self.budget else {
             return Need::default();
@@ -137,9 +155,16 @@ impl Shortage {
         let ask = pressure.ask(marks, Work::Ours);
         // A burst on a host with much memory left lasts no half minute.
         let is_close = host.available_bytes < host.total_bytes / 4;
-        let waits = host.waiting_percent > Some(WAITING_PERCENT_MAX);
-        let step = if waits { WAITING_STEP } else { 0.0 };
-        let step_bytes = (host.total_bytes as f64 * step) as u64;
+        // Tasks may wait below limits of their own, of which the host knows nothing.
+        let waits = is_close && host.waiting_percent > Some(WAITING_PERCENT_MAX);
+        let may_step = (self.stepped_at).is_none_or(|then| now.since(then) >= WAITING_STEP_MS);
+        let step_bytes = match waits && may_step {
+            true => (host.total_bytes as f64 * WAITING_STEP) as u64,
+            false => 0,
+        };
+        if step_bytes > 0 {
+            self.stepped_at = Some(now);
+        }
         self.need = Need {
             missing_bytes: ask.excess_bytes.max(step_bytes),
             wanted_bytes: host.total_bytes - marks.high_bytes,
@@ -266,7 +291,46 @@ mod tests {
 
     #[test]
     fn a_host_whose_tasks_wait_gives_a_hundredth_with_each_look() {
-        assert_eq!(missing_mib(&looks(Free::Auto, &[4000], Some(9.0))), [0]);
-        assert_eq!(missing_mib(&looks(Free::Auto, &[4000], Some(11.0))), [80]);
+        assert_eq!(missing_mib(&looks(Free::Auto, &[1500], Some(9.0))), [0]);
+        assert_eq!(missing_mib(&looks(Free::Auto, &[1500], Some(11.0))), [80]);
+        let far = looks(Free::Auto, &[4000], Some(60.0));
+        assert_eq!(
+            (missing_mib(&far), far[0].is_near),
+            (vec![0], false),
+            "they wait for something else"
+        );
+    }
+
+    #[test]
+    fn however_often_a_host_whose_tasks_wait_is_looked_at_a_hundredth_goes_a_second() {
+        let mut shortage = Shortage::default();
+        let mut missing_mib = 0;
+        for now_ms in (0..3000).step_by(50) {
+            let host = HostReading {
+                total_bytes: 8000 * MIB,
+                available_bytes: 1500 * MIB,
+                waiting_percent: Some(50.0),
+            };
+            missing_mib += shortage.look(TimeMs(now_ms), &host).missing_bytes / MIB;
+        }
+        assert_eq!(missing_mib, 240);
+    }
+
+    #[test]
+    fn where_nothing_is_left_to_take_reclaim_begins_again_at_the_high_mark() {
+        let mut shortage = Shortage::default();
+        let mut look = |shortage: &mut Shortage, now_ms, available_mib: u64| {
+            let host = HostReading {
+                total_bytes: 8000 * MIB,
+                available_bytes: available_mib * MIB,
+                waiting_percent: None,
+            };
+            shortage.look(TimeMs(now_ms), &host).missing_bytes / MIB
+        };
+        assert!(look(&mut shortage, 0, 200) > 0);
+        assert!(look(&mut shortage, 1000, 400) > 0);
+        shortage.settle();
+        assert_eq!(look(&mut shortage, 2000, 400), 0);
+        assert!(look(&mut shortage, 3000, 240) > 0);
     }
 }

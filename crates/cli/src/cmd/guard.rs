@@ -159,7 +159,7 @@ pub(crate) struct GuardArgs {
     #[arg(long)]
     dry_run: bool,
 
-    /// The share of all processors that Strata may use [default: 2%, or what the rules say]
+    /// The share of all processors that Strata may use where the host is not short of memory [default: 2%, or what the rules say]
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent, allow_hyphen_values = true)]
     cpu: Option<f64>,
 

@@ -228,7 +228,7 @@ impl Managed {
         let away_bytes = sum(Group::anon_away_bytes);
         let in_swap_bytes = swap::memory_of_swapped(away_bytes).unwrap_or(0);
         let share = match away_bytes {
-            0 => COMPRESSED_SHARE_ASSUMED,
+            0..COMPRESSED_BYTES_MIN => COMPRESSED_SHARE_ASSUMED,
             _ => (in_swap_bytes as f64 / away_bytes as f64).min(1.0),
         };
         let room_in_swap_bytes = self.room_in_swap().unwrap_or(0) * PAGE_BYTES;

@@ -42,6 +42,8 @@ const DROP_PAGES_MAX: u64 = 1 << 18;
 pub(super) struct Caches {
     pub(super) thread: CacheThread,
     next: Duration,
+    /// Before that censuses would take more than their part of the processors.
+    earliest: Duration,
     /// The next census comes after so many times the usual pause.
     nr_pauses: u32,
     /// Dropped of groups that are gone by now, pages.
@@ -53,6 +55,7 @@ impl Caches {
         Ok(Caches {
             thread: cache::start(cache::Subject::Groups)?,
             next: Duration::ZERO,
+            earliest: Duration::ZERO,
             nr_pauses: 1,
             nr_dropped_before: 0,
         })
@@ -95,9 +98,9 @@ impl Caches {
         }
     }
 
-    /// The next census comes at once.
+    /// The next census comes as soon as it may.
     pub(super) fn hurry(&mut self, at: Duration) {
-        self.next = self.next.min(at);
+        self.next = self.next.min(self.earliest.max(at));
         self.nr_pauses = 1;
     }
 
@@ -131,6 +134,7 @@ impl Caches {
             None => PAUSE_MAX,
         };
         self.next = at + pause(min_age, self.nr_pauses, cpu_ns, processor_share);
+        self.earliest = at + pause(Duration::ZERO, 1, cpu_ns, processor_share);
     }
 
     /// Dropped of a group that is gone by now.

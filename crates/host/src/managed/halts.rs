@@ -26,7 +26,7 @@ impl Managed {
         news
     }
 
-    /// To be called about once a second, after what is idle was looked for.
+    /// To be called at each look, after what is idle was looked for.
     pub(super) fn halt(&mut self, at: Duration) {
         let Some(resort) = &mut self.resort else {
             return;
@@ -44,8 +44,10 @@ impl Managed {
             is_exhausted: self.host.is_exhausted,
         };
         let is_enough = now.available_bytes >= now.wanted_bytes;
-        if resort.look(now, &mut self.groups) || is_enough {
+        if resort.look(now, &mut self.groups) {
             // Whether nothing is left has to be found anew: what was frozen gives what it holds.
+            self.host.is_changed();
+        } else if is_enough {
             self.host.is_exhausted = false;
         }
     }

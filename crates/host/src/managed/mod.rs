@@ -303,7 +303,8 @@ impl Managed {
                 self.hold_files(observer);
             }
             // In need turns come many times a second, and not all that is read here changes as fast.
-            if self.host.is_second(observer.elapsed()) || is_after_walk {
+            let is_second = self.host.is_second(observer.elapsed());
+            if is_second || is_after_walk {
                 self.hold(observer, is_after_walk);
                 self.relieve_limits(observer);
             }
@@ -313,7 +314,7 @@ impl Managed {
             self.halt(observer.elapsed());
             // Last, so that nothing of this waits for what waited for the rate of writes.
             let is_free = !self.takes.as_ref().is_some_and(Takes::are_under_way);
-            if self.writes.hold_up && is_free && !has_walked {
+            if self.writes.hold_up && is_free && is_second && !has_walked {
                 self.choose(observer, true);
             }
         }

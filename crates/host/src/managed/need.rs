@@ -23,6 +23,10 @@ const LOOK_FAR: Duration = Duration::from_secs(1);
 const LOOK_NEAR: Duration = Duration::from_millis(250);
 /// From walk to walk in need: half of the age at which memory goes then.
 const WALK_NEAR: Duration = Duration::from_secs(5);
+/// Walks that find nothing idle on a host that is short come up to so many times twice as far apart.
+const NR_DOUBLINGS_MAX: u32 = 4;
+/// Less than this part of what is missing is as good as nothing.
+const WORTH_PART: u64 = 8;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -33,8 +37,10 @@ pub(super) struct Host {
     was_near: bool,
     /// Nothing idle was left when memory was short last.
     pub(super) is_exhausted: bool,
-    /// When that was found, until the next walk tells other ages.
-    nothing_found_at: Option<Duration>,
+    /// When that was found, and for what, until the next walk tells other ages.
+    nothing_found: Option<(Duration, Asks)>,
+    /// As many walks in a row found nothing idle on a host that is short.
+    nr_vain_walks: u32,
     /// What goes by the second was looked at.
     seconds_looked_at: Option<Duration>,
 }
@@ -51,6 +57,7 @@ impl Host {
             return false;
         }
         let Ok(memory) = MachineMemory::read() else {
+            self.shortage.forget();
             return false;
         };
         self.read = HostReading {
@@ -68,6 +75,15 @@ impl Host {
     /// How it stood at the last look.
     pub(super) fn need(&self) -> Need {
         self.shortage.need()
+    }
+
+    /// What has to go now: on a host that is short only until it is not, as what was used of late goes for that alone.
+    pub(super) fn missing_bytes(&self) -> u64 {
+        let need = self.need();
+        match need.wanted_bytes.saturating_sub(self.read.available_bytes) {
+            0 => need.missing_bytes,
+            lacking => need.missing_bytes.min(lacking),
+        }
     }
 
     /// What was available at the last look.
@@ -100,19 +116,21 @@ impl Host {
     /// When to look again.
     pub(super) fn next_look(&self) -> Duration {
         let need = self.need();
-        match need {
-            Need {
-                missing_bytes: 1.., ..
-            } => Duration::from_millis(need.wait_ms).min(LOOK_NEAR),
-            Need { is_near: true, .. } => LOOK_NEAR,
-            Need { .. } => LOOK_FAR,
+        let asked = Duration::from_millis(need.wait_ms);
+        match (self.nothing_found, need.missing_bytes) {
+            _ if !self.is_told() => LOOK_FAR,
+            (Some((_, Asks::OfHostNow)), _) => LOOK_FAR,
+            (None, 1..) => asked.min(LOOK_NEAR),
+            _ if need.is_near => LOOK_NEAR,
+            _ => asked.clamp(LOOK_NEAR, LOOK_FAR),
         }
     }
 
-    /// From walk to walk, where rules say so much.
+    /// From walk to walk, where rules say so much. Walks that find nothing come more and more rarely.
     pub(super) fn walk_interval(&self, usual: Duration) -> Duration {
+        let in_need = WALK_NEAR * 2u32.pow(self.nr_vain_walks.min(NR_DOUBLINGS_MAX));
         match self.need().is_near {
-            true => usual.min(WALK_NEAR),
+            true => usual.min(in_need),
             false => usual,
         }
     }
@@ -125,19 +143,40 @@ impl Host {
         }
     }
 
-    /// Whether it is worth looking for what is idle: not again and again where nothing was found, as ages change by the second.
+    /// Whether it is worth looking for what is idle: not again and again where nothing was found for the same, as ages change by the
+    /// second.
     pub(super) fn is_worth_looking(&self, at: Duration) -> bool {
-        (self.nothing_found_at).is_none_or(|then| at >= then + LOOK_FAR)
+        let is_known = |(then, asks): (Duration, Asks)| asks == self.asks() && at < then + LOOK_FAR;
+        !self.nothing_found.is_some_and(is_known)
     }
 
-    /// What is idle was looked for.
-    pub(super) fn looked_for_idle(&mut self, at: Duration, has_found: bool) {
-        self.nothing_found_at = (!has_found).then_some(at);
+    /// So much was found that is idle.
+    pub(super) fn found_idle(&mut self, at: Duration, found_bytes: u64, waits_for_rate: bool) {
+        let asks = self.asks();
+        let missing_bytes = self.missing_bytes();
+        self.nothing_found = (found_bytes == 0).then_some((at, asks));
+        // A few pages that pass the age with each walk are no end of the shortage.
+        let is_little = found_bytes < missing_bytes / WORTH_PART;
+        self.is_exhausted = is_little && !waits_for_rate && asks == Asks::OfHostNow;
+        match asks {
+            Asks::OfHostAhead if found_bytes == 0 => self.shortage.settle(),
+            Asks::OfHostNow if !is_little => self.nr_vain_walks = 0,
+            _ => {}
+        }
+    }
+
+    /// What was stopped or ended gives what it holds.
+    pub(super) fn is_changed(&mut self) {
+        (self.is_exhausted, self.nothing_found) = (false, None);
     }
 
     /// A walk was made, and what was used until now is counted.
     pub(super) fn walked(&mut self) {
-        self.nothing_found_at = None;
+        self.nothing_found = None;
+        self.nr_vain_walks = match self.is_exhausted {
+            true => self.nr_vain_walks + 1,
+            false => 0,
+        };
         self.was_near = self.need().is_near;
     }
 }

@@ -105,7 +105,7 @@ impl Managed {
 
     /// Where the host is short: the oldest of all groups, promise or not.
     pub(super) fn relieve_host(&mut self, observer: &Observer) {
-        let missing_bytes = self.host.need().missing_bytes;
+        let missing_bytes = self.host.missing_bytes();
         let at = observer.elapsed();
         if !self.config.is_acting || missing_bytes == 0 || !self.host.is_worth_looking(at) {
             return;
@@ -114,12 +114,11 @@ impl Managed {
         let waits_for_rate = self.writes.room_pages(at) == Some(0);
         let first = first(self.rules.cache_first.of_host);
         let asks = self.host.asks();
-        let has_given = self.give(&all, |_| true, asks, missing_bytes, first, observer);
-        self.host.looked_for_idle(at, has_given);
-        self.host.is_exhausted = !has_given && !waits_for_rate && asks == Asks::OfHostNow;
+        let found_bytes = self.give(&all, |_| true, asks, missing_bytes, first, observer);
+        self.host.found_idle(at, found_bytes, waits_for_rate);
     }
 
-    /// Has the oldest of these groups go. Returns whether something goes, or is on its way.
+    /// Has the oldest of these groups go. Returns how much goes, or is on its way, bytes.
     fn give(
         &mut self,
         members: &[GroupId],
@@ -128,15 +127,15 @@ impl Managed {
         bytes: u64,
         first: First,
         observer: &Observer,
-    ) -> bool {
+    ) -> u64 {
         if self.is_cache_going(members) {
-            return true;
+            return bytes;
         }
         let mut swap_room_pages = self.anon_room(observer.elapsed());
         let nr_pages = bytes.div_ceil(PAGE_BYTES);
         let room = swap_room_pages;
         let found = self.find(members, gives_programs, asks, first, nr_pages, room);
-        self.take(&found, asks, &mut swap_room_pages, observer) > 0
+        self.take(&found, asks, &mut swap_room_pages, observer) * PAGE_BYTES
     }
 
     fn find(

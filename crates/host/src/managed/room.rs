@@ -39,7 +39,7 @@ impl Room {
         idle_bytes: u64,
         group: Option<u64>,
     ) -> Room {
-        let room_bytes = available_bytes.saturating_sub(wanted_bytes) + idle_bytes;
+        let room_bytes = (available_bytes + idle_bytes).saturating_sub(wanted_bytes);
         Room {
             available_bytes,
             wanted_bytes,
@@ -112,7 +112,7 @@ mod tests {
         let told = "room for 750 MiB, of which 150 MiB lie idle in groups: 3 more groups of 200 MiB, as the last ones are";
         assert_eq!(room.to_string(), told);
         let room = room_of(100, Some(200));
-        assert_eq!((room.room_bytes, room.nr_more_groups), (150 * MIB, Some(0)));
+        assert_eq!((room.room_bytes, room.nr_more_groups), (0, Some(0)));
         assert_eq!(room_of(100, None).nr_more_groups, None);
     }
 

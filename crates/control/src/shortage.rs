@@ -319,7 +319,7 @@ mod tests {
     #[test]
     fn where_nothing_is_left_to_take_reclaim_begins_again_at_the_high_mark() {
         let mut shortage = Shortage::default();
-        let mut look = |shortage: &mut Shortage, now_ms, available_mib: u64| {
+        let look = |shortage: &mut Shortage, now_ms, available_mib: u64| {
             let host = HostReading {
                 total_bytes: 8000 * MIB,
                 available_bytes: available_mib * MIB,

@@ -35,7 +35,7 @@ done
 python3 -B scripts/density/table.py <"$work/found" | tee "$work/found.md"
 [ -z "${QUICK:-}" ] || exit 0
 {
-    printf '%s, commit %s, kernel %s, %s processors, by\n\n    ROUNDS=%s SANDBOXES=%s PART=%s make evaluate-density\n\n' "$(date -u +%Y-%m-%d)" \
-        "$(git rev-parse --short HEAD)" "$(uname -r)" "$(nproc)" "$rounds" "$sandboxes" "$part"
+    printf '%s, commit %s, kernel %s, %s processors, by\n\n    ROUNDS=%s SANDBOXES=%s MIB=%s HOLD=%s ARMS="%s" PART=%s make evaluate-density\n\n' "$(date -u +%Y-%m-%d)" \
+        "$(git rev-parse --short HEAD)" "$(uname -r)" "$(nproc)" "$rounds" "$sandboxes" "$mib" "$hold" "$arms" "$part"
     cat "$work/found.md"
 } | scripts/evaluate.py splice docs/validation/density.md "$part"

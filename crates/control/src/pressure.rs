@@ -15,14 +15,14 @@ config! {
     "pressure"
 
     /// Reclaim gets ahead of growth by what the program can allocate in this time, in which the loop reacts.
-    reaction_ms: u64 = 10, 1..=10_000, "ms";
-    /// Growth is told over so long at least: what comes in bursts is not taken for lasting growth. A group grows as fast as it is
-    /// looked at; 0 is from look to look.
+    reaction_ms: u64 = 10, 1..=100, "ms";
+    /// Growth is measured over so long at least, so that a burst is not taken for lasting growth; 0: from look to look, because a
+    /// budget may be used up within milliseconds.
     growth_window_ms: u64 = 0, 0..=10_000, "ms";
     /// Growth this fast is assumed possible at any time when the next look is chosen.
     growth_assumed_bytes_per_ms: u64 = 256 << 10, 4 << 10..=16 << 20, "bytes per ms";
     /// The loop looks at usage this often while something has to go.
-    wait_ms_min: u64 = 5, 1..=100, "ms";
+    wait_ms_min: u64 = 5, 1..=20, "ms";
     /// The loop looks at usage at least this often, however long nothing has changed.
     wait_ms_max: u64 = 1000, 100..=10_000, "ms";
 }

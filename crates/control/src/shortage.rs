@@ -8,8 +8,7 @@
 //!
 //! **Invariants** I1: where memory is left to the kernel nothing is missing of the host, whatever else is read.
 
-use crate::pressure::Work;
-use crate::pressure::{self, Pressure};
+use crate::pressure::{self, Pressure, Work};
 use crate::watermarks::{self, Watermarks};
 use strata_lru::TimeMs;
 
@@ -29,7 +28,8 @@ const HOST_MARKS: watermarks::Config = watermarks::Config {
     mark_bytes_max: 1 << 30,
     ..watermarks::Config::DEFAULT
 };
-/// What is idle is found by a walk of everybody, and compressed page by page: that takes seconds, not milliseconds.
+/// What is idle is found by a walk of everybody, and compressed page by page: that takes seconds, not the milliseconds within which a
+/// budget's tunables may lie.
 const HOST_PRESSURE: pressure::Config = pressure::Config {
     reaction_ms: 5000,
     growth_window_ms: 1000,
@@ -115,8 +115,8 @@ impl Shortage {
         }
     }
 
-    /// Whether it is told at all.
-    pub fn is_told(&self) -> bool {
+    /// Whether the host can be short: memory is not left to the kernel.
+    pub fn can_be_short(&self) -> bool {
         self.free != Free::Any
     }
 
@@ -125,7 +125,7 @@ impl Shortage {
         self.need
     }
 
-    /// Nothing is left that would be idle for long enough: reclaim begins again at the high mark.
+    /// Ends reclaim, as nothing is left that is idle for long enough: it begins again at the high mark.
     pub fn settle(&mut self) {
         if let Some((_, pressure)) = &mut self.budget {
             pressure.settle();
@@ -133,7 +133,7 @@ impl Shortage {
         self.need.missing_bytes = 0;
     }
 
-    /// Nothing can be read of the host.
+    /// Counts the host as not short until the next look, as nothing can be read of it.
     pub fn forget(&mut self) {
         self.need = Need::default();
     }

@@ -31,22 +31,27 @@ impl Managed {
         let Some(resort) = &mut self.resort else {
             return;
         };
-        if !self.host.is_told() {
+        if !self.host.can_be_short() {
             return resort.thaw_all(
                 &mut self.groups,
                 "no rule says how much is to be free any more",
             );
         }
+        let wanted_bytes = self.host.need().wanted_bytes;
+        if wanted_bytes == 0 {
+            // Nothing can be read of the host: nobody is stopped, and nobody goes on.
+            return;
+        }
         let now = Moment {
             at,
             available_bytes: self.host.available_bytes(),
-            wanted_bytes: self.host.need().wanted_bytes,
+            wanted_bytes,
             is_exhausted: self.host.is_exhausted,
         };
         let is_enough = now.available_bytes >= now.wanted_bytes;
         if resort.look(now, &mut self.groups) {
             // Whether nothing is left has to be found anew: what was frozen gives what it holds.
-            self.host.is_changed();
+            self.host.look_anew();
         } else if is_enough {
             self.host.is_exhausted = false;
         }

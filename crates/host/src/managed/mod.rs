@@ -170,7 +170,7 @@ pub struct Managed {
     /// What is done with whole groups then; `None` where that can't be undone, as nothing is kept.
     resort: Option<Resort>,
     groups: BTreeMap<GroupId, Group>,
-    /// Those that are gone, too.
+    /// Groups that were ever looked after.
     nr_groups_seen: u64,
     /// How many groups go by each rule, as of the last walk.
     fits: Fits,

@@ -37,9 +37,9 @@ pub(super) struct Host {
     was_near: bool,
     /// Nothing idle was left when memory was short last.
     pub(super) is_exhausted: bool,
-    /// When that was found, and for what, until the next walk tells other ages.
+    /// When a look found nothing idle, and who had asked; forgotten at the next walk, which tells other ages.
     nothing_found: Option<(Duration, Asks)>,
-    /// As many walks in a row found nothing idle on a host that is short.
+    /// Walks in a row that found nothing idle on a host that is short.
     nr_vain_walks: u32,
     /// What goes by the second was looked at.
     seconds_looked_at: Option<Duration>,
@@ -53,7 +53,7 @@ impl Host {
 
     /// How the host stands. Returns whether it is near where it was not.
     pub(super) fn look(&mut self, at: Duration) -> bool {
-        if !self.shortage.is_told() {
+        if !self.shortage.can_be_short() {
             return false;
         }
         let Ok(memory) = MachineMemory::read() else {
@@ -99,9 +99,9 @@ impl Host {
         }
     }
 
-    /// Whether there is a threshold at all.
-    pub(super) fn is_told(&self) -> bool {
-        self.shortage.is_told()
+    /// Whether the host can be short: rules do not leave memory to the kernel.
+    pub(super) fn can_be_short(&self) -> bool {
+        self.shortage.can_be_short()
     }
 
     /// Whether what is looked at once a second is due.
@@ -118,7 +118,7 @@ impl Host {
         let need = self.need();
         let asked = Duration::from_millis(need.wait_ms);
         match (self.nothing_found, need.missing_bytes) {
-            _ if !self.is_told() => LOOK_FAR,
+            _ if !self.can_be_short() => LOOK_FAR,
             (Some((_, Asks::OfHostNow)), _) => LOOK_FAR,
             (None, 1..) => asked.min(LOOK_NEAR),
             _ if need.is_near => LOOK_NEAR,
@@ -143,8 +143,7 @@ impl Host {
         }
     }
 
-    /// Whether it is worth looking for what is idle: not again and again where nothing was found for the same, as ages change by the
-    /// second.
+    /// Whether to look for idle memory: where a look found none of the age that is asked for, the next look comes a second later.
     pub(super) fn is_worth_looking(&self, at: Duration) -> bool {
         let is_known = |(then, asks): (Duration, Asks)| asks == self.asks() && at < then + LOOK_FAR;
         !self.nothing_found.is_some_and(is_known)
@@ -165,8 +164,8 @@ impl Host {
         }
     }
 
-    /// What was stopped or ended gives what it holds.
-    pub(super) fn is_changed(&mut self) {
+    /// Idle memory is to be looked for anew, as a group was stopped or ended and gives what it holds.
+    pub(super) fn look_anew(&mut self) {
         (self.is_exhausted, self.nothing_found) = (false, None);
     }
 

@@ -23,6 +23,19 @@ traces() {
     losetup -a 2>/dev/null | sed 's/^/attached /' || true
 }
 
+# Undoes traces, a line each.
+undo() {
+    local what path
+    while read -r what path; do
+        case $what in
+        swap) swapoff "$path" && { [[ $path != /dev/zram* ]] || echo 1 >"/sys/block/${path#/dev/}/reset"; } ;;
+        attached) losetup -d "${path%%:*}" ;;
+        /sys/fs/cgroup/*) rmdir "$what" ;;
+        *) rm -rf "$what" ;;
+        esac || true
+    done
+}
+
 # Ends what a test that took too long left running: its processes carry its run directory in their environment.
 end_processes_of() {
     local signal process
@@ -52,7 +65,12 @@ one() {
         # In one piece, as others write at the same time.
         printf '\n-- %s\n%s\n(status %s; 124: took longer than %s s)\n' "$name" "$(cat "$log")" "$status" "$LIVE_LIMIT_S"
     fi
-    # What a test that failed left is undone as by any next start; what that can't undo has to be found there.
+    # What a test that failed left is undone by those who look after it, then as by any next start; what that can't undo has to be
+    # found there.
+    for _ in {1..100}; do
+        [ $verdict = failed ] && [ -n "$(ls -A "$run_dir" 2>/dev/null)" ] || break
+        sleep 0.1
+    done
     if compgen -G "$run_dir/*/state.json" >/dev/null; then
         STRATA_RUN_DIR=$run_dir timeout 60 "$target_dir/debug/strata" run --quiet --memory 64M -- true </dev/null >/dev/null 2>&1 || true
     fi
@@ -116,7 +134,13 @@ for _ in {1..600}; do
     [ -n "$left" ] || break
     sleep 0.1
 done
-[ -z "$left" ] || echo "failed 0 all live tests: left behind: ${left//$'\n'/, }" | tee -a "$work/results"
+# What is left where a test failed half-way tells nothing more than that, but would disturb those that come next.
+if [ -n "$left" ] && grep -q '^failed ' "$work/results"; then
+    say "left behind where a test failed, and undone: ${left//$'\n'/, }"
+    undo <<<"$left"
+elif [ -n "$left" ]; then
+    echo "failed 0 all live tests: left behind: ${left//$'\n'/, }" | tee -a "$work/results"
+fi
 sed 's/^[a-z]* //' "$work/results" >>"$work/times"
 echo "the slowest:"
 sort -k2 -rn "$work/results" | sed -n 1,10p

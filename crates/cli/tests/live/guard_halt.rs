@@ -43,6 +43,12 @@ impl Drop for FreezerGroup {
     fn drop(&mut self) {
         // What a test that fails has left stopped could not even be ended.
         let _ = std::fs::write(self.0.join("freezer.state"), "THAWED");
+        for _ in 0..20 {
+            if std::fs::remove_dir(&self.0).is_ok() || !self.0.exists() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use support::leaks::{Guard, run_dir};
-use support::live::{keepers_of, kept_swap, send, state, stop, swap_devices};
+use support::live::{keepers_of, kept_swap, send, state, stop, swap_devices, wait_until};
 use support::programs::{next_random, program};
 use support::strata::{Strata, assert_has, binary, patience};
 
@@ -389,7 +389,11 @@ fn a_keeper_whose_directory_somebody_removed_ends_when_all_is_undone() {
     let (group, keeper) = (run.group().expect("a group"), run.keeper());
     run.kill_strata();
     expect_limits_gone(&group);
-    fs::remove_dir_all(run.state_directory()).expect("removed");
+    // The keeper writes there meanwhile.
+    wait_until("it to be removed", || {
+        let _again = fs::remove_dir_all(run.state_directory());
+        !run.state_directory().exists()
+    });
     run.expect_right_end();
     let has_ended = wait_for(ALL_GONE, || (state(keeper) == 'X').then_some(()));
     assert!(has_ended.is_some(), "{keeper}: {}", state(keeper));

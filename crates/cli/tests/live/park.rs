@@ -10,7 +10,7 @@ use support::json::number;
 use support::leaks::{Guard, run_dir};
 use support::live::{
     Live, OwnSwap, TestGroup, children, disk_directory, kept_swap, memory_mount, proc_bytes,
-    rss_bytes, send, state, stop, swap_devices, wait_until,
+    rss_bytes, send, state, stop, swap_devices, try_thrice, wait_until,
 };
 use support::programs::Touch;
 use support::strata::{Finished, Strata, assert_has};
@@ -43,6 +43,20 @@ pub(super) fn parked(options: &[&str]) -> Value {
     let done = park(options).finish();
     assert_eq!(done.code(), Some(0), "{}", done.stderr);
     done.json()
+}
+
+/// Parks until less than this is left in memory. Where the swap of another test is taken down meanwhile, pages that lie in it come
+/// back, and go again.
+pub(super) fn parked_to(limit_bytes: u64, options: &[&str]) -> Value {
+    let told = try_thrice(
+        || parked(options),
+        |told| number(&told["resident_after_bytes"]) < limit_bytes,
+    );
+    assert!(
+        number(&told["resident_after_bytes"]) < limit_bytes,
+        "{told}"
+    );
+    told
 }
 
 fn wake(options: &[&str]) -> Finished {
@@ -167,10 +181,9 @@ fn a_program_parked_with_freeze_is_stopped_until_it_is_woken() {
     live!("cap_bpf", "zram", "process_madvise");
     let mut touch = idler();
     let pid = touch.pid.to_string();
-    let told = parked(&["--pid", &pid, "--freeze"]);
+    let told = parked_to(8 * MIB, &["--pid", &pid, "--freeze"]);
     assert_eq!(told["halted"]["by"], "signal", "{told}");
     assert_eq!(state(touch.pid), 'T');
-    assert!(rss_bytes(touch.pid) < 8 * MIB);
     let back = woken(&[&pid]);
     assert_eq!(back["was_halted"], true);
     wait_until("it to go on", || state(touch.pid) != 'T');
@@ -288,9 +301,8 @@ fn a_group_is_parked_with_what_its_processes_share() {
     touch.ask(&format!("writerange {ALL}"));
     touch.ask("fork 3");
     let path = group.path.to_str().expect("text");
-    let told = parked(&["--cgroup", path]);
+    let told = parked_to(8 * MIB, &["--cgroup", path]);
     assert_eq!(number(&told["nr_processes"]), 4, "{told}");
-    assert!(number(&told["resident_after_bytes"]) < 8 * MIB, "{told}");
     let forked = children(touch.pid);
     assert_eq!(forked.len(), 3);
     let id = told["id"].as_str().expect("an id");
@@ -319,9 +331,8 @@ fn locked_memory_stays_and_is_told() {
     let mut touch = idler();
     touch.ask("lock 0 2048");
     let pid = touch.pid.to_string();
-    let told = parked(&["--pid", &pid]);
+    let told = parked_to(12 * MIB, &["--pid", &pid]);
     assert_eq!(kept_bytes(&told, "mlocked"), 8 * MIB, "{told}");
-    assert!(number(&told["resident_after_bytes"]) < 12 * MIB, "{told}");
     woken(&[&pid]);
     assert_whole(&mut touch);
 }
@@ -336,11 +347,8 @@ fn what_was_used_last_can_be_kept() {
     let kept = kept_bytes(&told, "asked");
     assert!((8 * MIB..12 * MIB).contains(&kept), "{told}");
     touch.ask("rest");
-    let told = parked(&["--pid", &pid, "--keep", "4M"]);
-    assert!(
-        (4 * MIB..8 * MIB).contains(&number(&told["resident_after_bytes"])),
-        "{told}"
-    );
+    let told = parked_to(8 * MIB, &["--pid", &pid, "--keep", "4M"]);
+    assert!(number(&told["resident_after_bytes"]) >= 4 * MIB, "{told}");
     woken(&[&pid]);
     assert_whole(&mut touch);
 }

@@ -1,41 +1,74 @@
 #!/usr/bin/env bash
-# `make evaluate-density`: how many sandboxes a host holds, under the kernel alone, under strata guard, and where sandboxes know what they do
-# not use. Rewrites the tables of docs/validation/density.md; the words around them stay.
-#   PART=density    (the default) ROUNDS (3) rounds of ARMS (kernel kernel180 guard knows), SANDBOXES (90) of which one more starts each 3 s,
-#                   in MIB (6000) MiB; HOLD (150) seconds after the last one
+# `make evaluate-density`: how many sandboxes, or tabs of a browser, a host holds, under the kernel alone, under strata guard, and beside others.
+# Rewrites the tables of docs/validation/density.md; the words around them stay.
+#   PART=density    (the default) ROUNDS (3) rounds of ARMS (kernel kernel180 guard knows earlyoom oomd), SANDBOXES (90) of which one more
+#                   starts each STEP (3) s, in MIB (6000) MiB; HOLD (150) seconds after the last one
 #   PART=leak       the same with one group that grows by 20 MiB a second from the 20th start on
-# Locks most of this machine's memory meanwhile: nothing else should run. QUICK=1 is one round of 60 sandboxes, which rewrites nothing. STRATA
-# names another binary.
+#   PART=real       the same with sandboxes of real programs, ARMS kernel and guard, SANDBOXES 40, STEP 7, HOLD 60
+#   PART=tabs       one more tab of chromium each STEP (5) s, up to TABS (60), in MIB (2500) MiB, ARMS kernel and guard
+# Locks most of this machine's memory meanwhile: nothing else should run. QUICK=1 is one round, of 60 sandboxes, 30 real ones or 45 tabs, which
+# rewrites nothing. STRATA names another binary. Programs that the machine lacks are put below target/; an arm that can't run is told and left out.
 source "$(dirname "$0")/lib.sh"
 
-part=${PART:-density}
+part=${PART:-density} quick=${QUICK:-}
+arms="kernel guard" count=${SANDBOXES:-90} mib=${MIB:-6000} step=${STEP:-3} hold=${HOLD:-150} starts="40 50" options=() needed=()
 case $part in
-density) arms=${ARMS:-kernel kernel180 guard knows} leak=0 ;;
-leak) arms=${ARMS:-kernel guard} leak=20 ;;
-*) fail "PART is density or leak" ;;
+density) arms="kernel kernel180 guard knows earlyoom oomd" ;;
+leak) options=(--leak 20) ;;
+real) count=${SANDBOXES:-40} step=${STEP:-7} hold=${HOLD:-60} starts="20 30" options=(--real) ;;
+tabs) count=${TABS:-60} mib=${MIB:-2500} step=${STEP:-5} needed=(chromium-headless-shell:chromium) ;;
+*) fail "PART is density, leak, real or tabs" ;;
 esac
-rounds=${ROUNDS:-3} sandboxes=${SANDBOXES:-90} mib=${MIB:-6000} hold=${HOLD:-150}
-[ -z "${QUICK:-}" ] || { rounds=1; sandboxes=60; hold=20; }
+arms=${ARMS:-$arms} rounds=${ROUNDS:-3}
+[ -z "$quick" ] || case $part in
+real) rounds=1 count=${SANDBOXES:-30} hold=${HOLD:-30} ;;
+tabs) rounds=1 count=${TABS:-45} ;;
+*) rounds=1 count=${SANDBOXES:-60} hold=${HOLD:-20} ;;
+esac
 
 scripts/setup.sh
 [ -n "${STRATA:-}" ] || cargo build --release --quiet -p strata
-export STRATA=${STRATA:-$target_dir/release/strata} TEXT=$PWD/crates
+export STRATA=${STRATA:-$target_dir/release/strata} TEXT=$PWD/crates TOOLS=$target_dir/density REPOSITORY=$PWD
+PATH=$PATH:$target_dir/servers/bin
+[[ " $arms " != *" earlyoom "* ]] || needed+=(earlyoom:earlyoom)
+for program in "${needed[@]}"; do have "${program%:*}" || scripts/servers.sh "${program#*:}" || fail "${program#*:} can't be had"; done
+# What sandboxes of real programs are made of, pandas and the language server of TypeScript, which is of its release 5 the last in JavaScript.
+if [ "$part" = real ]; then
+    have node && have npm && have git || fail "needs node, npm and git"
+    [ -x "$TOOLS/venv/bin/pip" ] || python3 -m venv "$TOOLS/venv" || fail "python3 -m venv fails"
+    "$TOOLS/venv/bin/pip" --disable-pip-version-check --quiet install pandas || fail "pandas can't be had"
+    [ -d "$TOOLS/node_modules/typescript" ] || npm install --silent --no-audit --no-fund --prefix "$TOOLS" typescript@5 @types/node@20 ||
+        fail "the language server of TypeScript can't be had"
+fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 # What guard-agents.toml says of containers, for the groups of this evaluation alone: others of this machine are nobody's to take from.
 printf '[[rule]]\ncgroup = "/density/*"\npromise = "0.5%%/min"\nwhen_short = "freeze"\n' >"$work/guard"
+measure() {
+    if [ "$part" = tabs ]; then
+        python3 -B scripts/density/tabs.py "$1" --tabs "$count" --mib "$mib" --step "$step"
+    else
+        python3 -B scripts/density/density.py "$1" --sandboxes "$count" --mib "$mib" --step "$step" --hold "$hold" "${options[@]}"
+    fi
+}
+if [[ " $arms " = *" oomd "* ]] && ! { grep -qs memory /sys/fs/cgroup/cgroup.controllers && [ -e /proc/pressure/memory ]; }; then
+    skipped="Left out: oomd, whose rule needs cgroup v2 with its memory controller, and pressure."
+    say "$skipped"
+    arms=$(sed 's/\boomd\b *//' <<<"$arms")
+fi
 for ((round = 0; round < rounds; round++)); do
     for arm in $arms; do
         say "round $((round + 1)): $arm"
         [ "$arm" = guard ] && name=$work/guard || name=$arm
-        python3 -B scripts/density/density.py "$name" --sandboxes "$sandboxes" --mib "$mib" --hold "$hold" --leak "$leak" |
-            tail -n 1 >>"$work/found"
+        measure "$name" | tail -n 1 >>"$work/found"
     done
 done
-python3 -B scripts/density/table.py <"$work/found" | tee "$work/found.md"
-[ -z "${QUICK:-}" ] || exit 0
+# shellcheck disable=SC2086
+{ python3 -B scripts/density/table.py $starts <"$work/found"; [ -z "${skipped:-}" ] || printf '\n%s\n' "$skipped"; } | tee "$work/found.md"
+[ -z "$quick" ] || exit 0
+[ "$part" = tabs ] && asked="TABS=$count STEP=$step" || asked="SANDBOXES=$count STEP=$step HOLD=$hold"
 {
-    printf '%s, commit %s, kernel %s, %s processors, by\n\n    ROUNDS=%s SANDBOXES=%s MIB=%s HOLD=%s ARMS="%s" PART=%s make evaluate-density\n\n' "$(date -u +%Y-%m-%d)" \
-        "$(git rev-parse --short HEAD)" "$(uname -r)" "$(nproc)" "$rounds" "$sandboxes" "$mib" "$hold" "$arms" "$part"
+    printf '%s, commit %s, kernel %s, %s processors, by\n\n    ROUNDS=%s %s MIB=%s ARMS="%s" PART=%s make evaluate-density\n\n' "$(date -u +%Y-%m-%d)" \
+        "$(git rev-parse --short HEAD)" "$(uname -r)" "$(nproc)" "$rounds" "$asked" "$mib" "$arms" "$part"
     cat "$work/found.md"
 } | scripts/evaluate.py splice docs/validation/density.md "$part"

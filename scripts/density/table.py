@@ -1,18 +1,21 @@
-"""Tables of what density.py found, from its lines of JSON on stdin: medians over rounds, and the worst round in parentheses."""
+"""Tables of what density.py or tabs.py found, from its lines of JSON on stdin: medians over rounds, and the worst round in parentheses.
+
+  table.py LOW LOW        starts are shown with LOW to LOW + 10 started, and calls from 20 below the first on"""
 import json
 import statistics
 import sys
 
+from host import quantile
+
 ANSWERED_WITHIN_MS = 250
 
 
-def told(values, unit=""):
+def told(values, unit="", worst=max):
     values = [value for value in values if value is not None]
     if not values:
         return "-"
-    middle, worst = statistics.median(values), max(values)
-    text = f"{middle:.0f}{unit}"
-    return text if len(values) == 1 else f"{text} ({worst:.0f})"
+    text = f"{statistics.median(values):.0f}{unit}"
+    return text if len(values) == 1 else f"{text} ({worst(values):.0f})"
 
 
 def row_of(run, kind, low):
@@ -26,28 +29,55 @@ def held(run):
     return min(late, default=run["nr_started"])
 
 
-arms = {}
+def costs(runs):
+    """The columns that both kinds of tables end with."""
+    cells = [told([run[name] for run in runs]) for name in ("kernel_cpu_s", "guard_cpu_s")]
+    return cells + [told([run["counts"][name] / 1000 for run in runs]) for name in ("pswpout", "pswpin", "pgsteal_direct")]
+
+
+def table(head, rows):
+    print(f"| | {' | '.join(head)} |\n" + "|---" * (len(head) + 1) + "|")
+    for arm, cells in rows.items():
+        print(f"| {arm} | {' | '.join(cells)} |")
+
+
+def sandboxes(arms, starts):
+    lows = sorted({row["from"] for runs in arms.values() for run in runs for row in run["calls"] if row["from"] >= starts[0] - 20})
+    print("Calls, ms: 99 %, by how many were started.\n")
+    table([*(f"{low} on" for low in lows), f"within {ANSWERED_WITHIN_MS} ms up to"], {
+        arm: [*(told([row_of(run, "call", low).get("p99") for run in runs]) for low in lows), told([held(run) for run in runs], worst=min)]
+        for arm, runs in arms.items()
+    })
+    print(f"\nThe start of a new one, ms, with {' and with '.join(f'{low} to {low + 10}' for low in starts)} started; killed; CPU seconds in the kernel within the first 150 s and in all;\nCPU seconds of who looks after memory; swapped out and in, thousand pages; direct reclaim.\n")
+    head = [name for low in starts for name in (f"{low} on: 50 %", "most")]
+    table([*head, "killed", "kernel, 150 s", "kernel", "beside", "out", "in", "direct"], {
+        arm: [told([row_of(run, "start", low).get(name) for run in runs]) for low in starts for name in ("p50", "most")]
+        + [told([run[name] for run in runs]) for name in ("nr_killed", "kernel_cpu_s_at_150_s")] + costs(runs)
+        for arm, runs in arms.items()
+    })
+    if any(run["has_leak_ended"] for runs in arms.values() for run in runs):
+        ended = [f"{arm}: {sum(run['has_leak_ended'] for run in runs)} of {len(runs)}" for arm, runs in arms.items()]
+        print(f"\nThe group that leaks was ended: {', '.join(ended)}.")
+
+
+def tabs(arms):
+    print("Tabs that were open at the end; switches, ms, in all and with 20 to 30 open; an opened one, ms; CPU seconds in the kernel and of who looks\nafter memory; swapped out and in, thousand pages; direct reclaim.\n")
+    rows = {}
+    for arm, runs in arms.items():
+        rows[arm] = [told([run["nr_tabs"] for run in runs], worst=min), ", ".join(sorted({run["ended"] for run in runs}))]
+        for low, high in ((0, 1000), (20, 30)):
+            took = [[ms for tabs, ms in run["switches"] if low <= tabs < high] for run in runs]
+            rows[arm] += [told([quantile(each, share) for each in took if each]) for share in (0.5, 0.99)]
+        rows[arm] += [told([quantile(run["opens"], 0.5) for run in runs if run["opens"]]), *costs(runs)]
+    table(["tabs", "it ended as", "50 %", "99 %", "20 on: 50 %", "99 %", "opened: 50 %", "kernel", "beside", "out", "in", "direct"], rows)
+
+
+by_arm = {}
 for line in sys.stdin:
     if line.startswith("{"):
         run = json.loads(line)
-        arms.setdefault(run["arm"], []).append(run)
-lows = sorted({row["from"] for runs in arms.values() for run in runs for row in run["calls"] if row["from"] >= 20})
-print("Calls, ms: 99 %, by how many were started.\n")
-print("| | " + " | ".join(f"{low} on" for low in lows) + f" | within {ANSWERED_WITHIN_MS} ms up to |")
-print("|---" * (len(lows) + 2) + "|")
-for arm, runs in arms.items():
-    cells = [told([row_of(run, "call", low).get("p99") for run in runs]) for low in lows]
-    print(f"| {arm} | {' | '.join(cells)} | {told([held(run) for run in runs])} |")
-print("\nThe start of a new one, ms, with 40 to 50 and with 50 to 60 started; killed; CPU seconds in the kernel within the first 150 s and in all;\nCPU seconds of Strata; swapped out and in, thousand pages; direct reclaim.\n")
-print("| | 40 on: 50 % | most | 50 on: 50 % | most | killed | kernel, 150 s | kernel | Strata | out | in | direct |")
-print("|---" * 12 + "|")
-for arm, runs in arms.items():
-    cells = []
-    for low in (40, 50):
-        cells += [told([row_of(run, "start", low).get(name) for run in runs]) for name in ("p50", "most")]
-    cells += [told([run[name] for run in runs]) for name in ("nr_killed", "kernel_cpu_s_at_150_s", "kernel_cpu_s", "guard_cpu_s")]
-    cells += [told([run["counts"][name] / 1000 for run in runs]) for name in ("pswpout", "pswpin", "pgsteal_direct")]
-    print(f"| {arm} | {' | '.join(cells)} |")
-if any(run["has_leak_ended"] for runs in arms.values() for run in runs):
-    ended = [f"{arm}: {sum(run['has_leak_ended'] for run in runs)} of {len(runs)}" for arm, runs in arms.items()]
-    print(f"\nThe group that leaks was ended: {', '.join(ended)}.")
+        by_arm.setdefault(run["arm"], []).append(run)
+if any("switches" in run for runs in by_arm.values() for run in runs):
+    tabs(by_arm)
+elif by_arm:
+    sandboxes(by_arm, [int(text) for text in sys.argv[1:]])

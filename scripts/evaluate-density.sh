@@ -4,10 +4,10 @@
 #   PART=density    (the default) ROUNDS (3) rounds of ARMS (kernel kernel180 guard knows earlyoom oomd), SANDBOXES (90) of which one more
 #                   starts each STEP (3) s, in MIB (6000) MiB; HOLD (150) seconds after the last one
 #   PART=leak       the same with one group that grows by 20 MiB a second from the 20th start on
-#   PART=real       the same with sandboxes of real programs, ARMS kernel and guard, SANDBOXES 40, STEP 7, HOLD 60
+#   PART=real       the same with sandboxes of real programs, ARMS kernel and guard, SANDBOXES 45, STEP 6, HOLD 60
 #   PART=tabs       one more tab of chromium each STEP (5) s, up to TABS (60), in MIB (2500) MiB, ARMS kernel and guard
-# Locks most of this machine's memory meanwhile: nothing else should run. QUICK=1 is one round, of 60 sandboxes, 30 real ones or 45 tabs, which
-# rewrites nothing. STRATA names another binary. Programs that the machine lacks are put below target/; an arm that can't run is told and left out.
+# Locks most of this machine's memory meanwhile: nothing else should run. QUICK=1 is one round, of 60 sandboxes, 30 real ones in 4000 MiB or 45 tabs,
+# which rewrites nothing. STRATA names another binary. Programs that the machine lacks are put below target/; an arm that can't run is told and left out.
 source "$(dirname "$0")/lib.sh"
 
 part=${PART:-density} quick=${QUICK:-}
@@ -15,14 +15,14 @@ arms="kernel guard" count=${SANDBOXES:-90} mib=${MIB:-6000} step=${STEP:-3} hold
 case $part in
 density) arms="kernel kernel180 guard knows earlyoom oomd" ;;
 leak) options=(--leak 20) ;;
-real) count=${SANDBOXES:-40} step=${STEP:-7} hold=${HOLD:-60} starts="20 30" options=(--real) ;;
+real) count=${SANDBOXES:-45} step=${STEP:-6} hold=${HOLD:-60} starts="20 30" options=(--real) ;;
 tabs) count=${TABS:-60} mib=${MIB:-2500} step=${STEP:-5} needed=(chromium-headless-shell:chromium) ;;
 *) fail "PART is density, leak, real or tabs" ;;
 esac
 arms=${ARMS:-$arms} rounds=${ROUNDS:-3}
 [ -z "$quick" ] || case $part in
-real) rounds=1 count=${SANDBOXES:-30} hold=${HOLD:-30} ;;
-tabs) rounds=1 count=${TABS:-45} ;;
+real) rounds=1 count=${SANDBOXES:-30} mib=${MIB:-4000} hold=${HOLD:-20} starts="10 20" ;;
+tabs) rounds=1 count=${TABS:-45} step=${STEP:-4} ;;
 *) rounds=1 count=${SANDBOXES:-60} hold=${HOLD:-20} ;;
 esac
 

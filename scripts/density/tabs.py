@@ -47,7 +47,7 @@ async function load() {
 async function back(share) {
     const first = share * rows.length * 0.95 | 0;
     let read = 0;
-    for (let i = first; i < first + rows.length / 20; i++) read = (read * 31 + rows[i].text.charCodeAt(3) + rows[i].words) % 1000003;
+    for (let i = first; i < first + rows.length / 20; i++) read = (read * 31 + rows[i].text.charCodeAt(0) + rows[i].words) % 1000003;
     table.rows[share * 2000 | 0].scrollIntoView();
     await new Promise(drawn => requestAnimationFrame(() => setTimeout(drawn)));
     return read;

@@ -46,7 +46,7 @@ evaluate-guard: ## what a guard gives back of real programs, and what that costs
 evaluate-park: ## what parked programs give, and how soon they answer again; writes docs/validation/park.md (QUICK=1: one round, writes nothing)
 	@scripts/evaluate-park.sh
 
-evaluate-density: ## how many sandboxes a host holds, beside the kernel alone; writes docs/validation/density.md (QUICK=1: writes nothing)
+evaluate-density: ## how many sandboxes or tabs a host holds, beside the kernel alone; writes docs/validation/density.md (QUICK=1: writes nothing)
 	@scripts/evaluate-density.sh
 
 evaluate-tiers: ## what goes to slower memory and comes up, in guests with two nodes; writes docs/validation/tiering.md (QUICK=1: writes nothing)

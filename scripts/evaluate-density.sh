@@ -20,6 +20,7 @@ tabs) count=${TABS:-60} mib=${MIB:-2500} step=${STEP:-5} needed=(chromium-headle
 *) fail "PART is density, leak, real or tabs" ;;
 esac
 arms=${ARMS:-$arms} rounds=${ROUNDS:-3}
+case "$part $arms " in "real "*" knows "* | "tabs "*" knows "*) fail "the arm knows is of the parts density and leak" ;; esac
 [ -z "$quick" ] || case $part in
 real) rounds=1 count=${SANDBOXES:-30} mib=${MIB:-4000} hold=${HOLD:-20} starts="10 20" ;;
 tabs) rounds=1 count=${TABS:-45} step=${STEP:-4} ;;

@@ -1,20 +1,22 @@
 //! What is done with whole groups where a host stays short of memory after all that is idle went.
 //!
 //! ```text
-//!   short for 5 s in a row, and nothing idle is left  -> one group is frozen: of the lowest priority, the one that grows
+//!   short for 5 s in a row, and nothing idle is left  -> one group is slowed: of the lowest priority, the one that grows
+//!                                                        without a pause, else the largest
+//!   as much, and nobody is left to slow               -> one group is frozen: of the lowest priority, the one that grows
 //!                                                        without a pause, else the one that was idle longest; what it
 //!                                                        holds can go then
 //!   as much, and nobody is left to freeze             -> one group is killed: of the lowest priority, the one that grows
 //!                                                        without a pause, else the largest; one in 10 s at most
-//!   half as much again as is to be free, for 10 s     -> all that were frozen go on
+//!   half as much again as is to be free, for 10 s     -> all that were slowed or frozen go on as before
 //! ```
 //!
 //! Each step starts the 5 s anew: what it frees is seen before the next.
 //!
-//! **Owns** that decision. **Does not own** what counts as short, who may be frozen, nor how (the host).
+//! **Owns** that decision. **Does not own** what counts as short, who may be slowed, nor how (the host).
 //!
 //! **Invariants**
-//! - I1: nobody is frozen or killed whose rule does not say so.
+//! - I1: nobody is slowed, frozen or killed whose rule does not say so.
 //! - I2: one group at a time.
 //! - I3: the same looks give the same decisions.
 
@@ -35,6 +37,8 @@ const KILL_EVERY: Duration = Duration::from_secs(10);
 pub enum WhenShort {
     /// Nothing: it waits for the kernel's reclaim.
     #[default]
+    None,
+    /// It grows more slowly, until there is memory again.
     Slow,
     /// It is stopped, until there is memory again.
     Freeze,
@@ -70,17 +74,19 @@ pub struct Exposed {
     pub resident_bytes: u64,
     /// How fast it grows without a pause.
     pub steady_growth_bytes_per_s: u64,
-    /// The group is frozen now.
-    pub is_frozen: bool,
+    /// The group is slowed or frozen now.
+    pub is_held: bool,
 }
 
 /// What is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
+    /// This one is slowed.
+    Slow(GroupId),
     /// This one stops.
     Freeze(GroupId),
-    /// All that were stopped go on.
-    ThawAll,
+    /// All that were slowed or stopped go on as before.
+    GoOn,
     /// This one ends.
     Kill(GroupId),
 }
@@ -104,9 +110,9 @@ impl LastResort {
         if !is_ample {
             self.ample_since = None;
         }
-        if is_ample && groups.iter().any(|group| group.is_frozen) {
+        if is_ample && groups.iter().any(|group| group.is_held) {
             let since = *self.ample_since.get_or_insert(now.at);
-            return has_passed(since, AMPLE_FOR, now.at).then_some(Step::ThawAll);
+            return has_passed(since, AMPLE_FOR, now.at).then_some(Step::GoOn);
         }
         if !(is_short && now.is_exhausted) {
             return None;
@@ -128,14 +134,20 @@ impl LastResort {
             let asked = groups
                 .iter()
                 .filter(move |group| group.when_short == when_short);
-            asked.filter(|group| !group.is_frozen)
+            asked.filter(|group| !group.is_held)
         };
-        let freezes = of(WhenShort::Freeze);
+        let largest_first = |group: &&Exposed| {
+            let growth = Reverse(group.steady_growth_bytes_per_s);
+            (group.priority, growth, Reverse(group.resident_bytes))
+        };
+        if let Some(group) = of(WhenShort::Slow).min_by_key(largest_first) {
+            return Some(Step::Slow(group.group));
+        }
         let idle_first = |group: &&Exposed| {
             let growth = Reverse(group.steady_growth_bytes_per_s);
             (group.priority, growth, group.used_lately_bytes)
         };
-        if let Some(group) = freezes.min_by_key(idle_first) {
+        if let Some(group) = of(WhenShort::Freeze).min_by_key(idle_first) {
             return Some(Step::Freeze(group.group));
         }
         if self
@@ -144,16 +156,12 @@ impl LastResort {
         {
             return None;
         }
-        let largest_first = |group: &&Exposed| {
-            let growth = Reverse(group.steady_growth_bytes_per_s);
-            (group.priority, growth, Reverse(group.resident_bytes))
-        };
         let group = of(WhenShort::Kill).min_by_key(largest_first)?;
         Some(Step::Kill(group.group))
     }
 }
 
-/// With so much available what is frozen goes on: less than where reclaim ends, which is hardly passed.
+/// With so much available what is held goes on: less than where reclaim ends, which is hardly passed.
 fn ample_bytes(wanted_bytes: u64) -> u64 {
     wanted_bytes.saturating_add(wanted_bytes / 2)
 }
@@ -177,7 +185,7 @@ mod tests {
             used_lately_bytes: 0,
             resident_bytes: 100,
             steady_growth_bytes_per_s: 0,
-            is_frozen: false,
+            is_held: false,
         }
     }
 
@@ -197,12 +205,12 @@ mod tests {
         for at_s in 0..seconds {
             let step = resort.look(moment(at_s, WANTED - 1), &groups);
             match step {
-                Some(Step::Freeze(id)) => {
-                    let frozen = groups.iter_mut().find(|group| group.group == id);
-                    frozen.expect("one of them").is_frozen = true;
+                Some(Step::Slow(id) | Step::Freeze(id)) => {
+                    let held = groups.iter_mut().find(|group| group.group == id);
+                    held.expect("one of them").is_held = true;
                 }
                 Some(Step::Kill(id)) => groups.retain(|group| group.group != id),
-                Some(Step::ThawAll) | None => {}
+                Some(Step::GoOn) | None => {}
             }
             told.extend(step.map(|step| (at_s, step)));
         }
@@ -220,8 +228,8 @@ mod tests {
             ..group(2, WhenShort::Freeze, 0)
         };
         let high = group(3, WhenShort::Freeze, 5);
-        let slow = group(4, WhenShort::Slow, -9);
-        let told = steps(vec![high, busy, idle, slow], 60);
+        let none = group(4, WhenShort::None, -9);
+        let told = steps(vec![high, busy, idle, none], 60);
         let freeze = |number| Step::Freeze(GroupId(number));
         assert_eq!(told, [(5, freeze(2)), (10, freeze(1)), (15, freeze(3))]);
     }
@@ -244,6 +252,33 @@ mod tests {
         assert_eq!(told.into_iter().map(|of| of.1).collect::<Vec<_>>(), frozen);
         let told = steps(vec![large, leaks(4, WhenShort::Kill)], 6);
         assert_eq!(told, [(5, Step::Kill(GroupId(4)))]);
+    }
+
+    #[test]
+    fn those_to_slow_come_first_and_of_them_the_one_that_grows_else_the_largest() {
+        let large = Exposed {
+            resident_bytes: 500,
+            ..group(1, WhenShort::Slow, 0)
+        };
+        let leaks = Exposed {
+            steady_growth_bytes_per_s: 20 << 20,
+            ..group(2, WhenShort::Slow, 0)
+        };
+        let low = group(3, WhenShort::Slow, -1);
+        let freeze = group(4, WhenShort::Freeze, -9);
+        let kill = group(5, WhenShort::Kill, -9);
+        let told = steps(vec![kill, freeze, large, leaks, low], 60);
+        let slow = |number| Step::Slow(GroupId(number));
+        assert_eq!(
+            told,
+            [
+                (5, slow(3)),
+                (10, slow(2)),
+                (15, slow(1)),
+                (20, Step::Freeze(GroupId(4))),
+                (25, Step::Kill(GroupId(5)))
+            ]
+        );
     }
 
     #[test]
@@ -287,29 +322,31 @@ mod tests {
     }
 
     #[test]
-    fn what_is_frozen_goes_on_after_ten_seconds_of_half_as_much_again() {
-        let frozen = Exposed {
-            is_frozen: true,
-            ..group(1, WhenShort::Freeze, 0)
-        };
-        let mut resort = LastResort::default();
-        let mut told = Vec::new();
-        for at_s in 0..30 {
-            let ample = WANTED * 3 / 2;
-            let available = if at_s == 5 { ample - 1 } else { ample };
-            let step = resort.look(moment(at_s, available), &[frozen]);
-            told.extend(step.map(|step| (at_s, step)));
+    fn what_is_held_goes_on_after_ten_seconds_of_half_as_much_again() {
+        for when_short in [WhenShort::Slow, WhenShort::Freeze] {
+            let held = Exposed {
+                is_held: true,
+                ..group(1, when_short, 0)
+            };
+            let mut resort = LastResort::default();
+            let mut told = Vec::new();
+            for at_s in 0..30 {
+                let ample = WANTED * 3 / 2;
+                let available = if at_s == 5 { ample - 1 } else { ample };
+                let step = resort.look(moment(at_s, available), &[held]);
+                told.extend(step.map(|step| (at_s, step)));
+            }
+            assert_eq!(told.first(), Some(&(16, Step::GoOn)), "{told:?}");
         }
-        assert_eq!(told.first(), Some(&(16, Step::ThawAll)), "{told:?}");
     }
 
     proptest! {
         #[test]
         fn nobody_is_touched_whose_rule_does_not_say_so_and_kills_are_far_apart(
             looks in proptest::collection::vec((0u64..4, 0u64..3000, any::<bool>()), 1..200),
-            rules in proptest::collection::vec((0u8..3, -2i32..3, 0u64..100), 1..6),
+            rules in proptest::collection::vec((0u8..4, -2i32..3, 0u64..100), 1..6),
         ) {
-            let kinds = [WhenShort::Slow, WhenShort::Freeze, WhenShort::Kill];
+            let kinds = [WhenShort::None, WhenShort::Slow, WhenShort::Freeze, WhenShort::Kill];
             let mut groups: Vec<Exposed> = Vec::new();
             for (number, (kind, priority, used)) in rules.iter().enumerate() {
                 groups.push(Exposed {
@@ -322,25 +359,34 @@ mod tests {
             for (passed_s, available, is_exhausted) in looks {
                 at_s += passed_s;
                 let now = Moment { is_exhausted, ..moment(at_s, available) };
-                match resort.look(now, &groups) {
-                    Some(Step::Freeze(id)) => {
+                let step = resort.look(now, &groups);
+                let is_left = |when_short| {
+                    groups.iter().any(|group| group.when_short == when_short && !group.is_held)
+                };
+                let (to_slow, to_freeze) = (is_left(WhenShort::Slow), is_left(WhenShort::Freeze));
+                match step {
+                    Some(Step::Slow(id) | Step::Freeze(id)) => {
                         prop_assert!(available < WANTED && is_exhausted);
+                        let slows = step == Some(Step::Slow(id));
+                        prop_assert!(slows || !to_slow, "slow first");
+                        let asked = if slows { WhenShort::Slow } else { WhenShort::Freeze };
                         let found = groups.iter_mut().find(|group| group.group == id).expect("one");
-                        prop_assert_eq!(found.when_short, WhenShort::Freeze);
-                        prop_assert!(!found.is_frozen);
-                        found.is_frozen = true;
+                        prop_assert_eq!(found.when_short, asked);
+                        prop_assert!(!found.is_held);
+                        found.is_held = true;
                     }
                     Some(Step::Kill(id)) => {
                         prop_assert!(available < WANTED && is_exhausted);
+                        prop_assert!(!to_slow && !to_freeze, "slow and freeze first");
                         let found = groups.iter().find(|group| group.group == id).expect("one");
                         prop_assert_eq!(found.when_short, WhenShort::Kill);
                         prop_assert!(last_kill.is_none_or(|last| at_s - last >= 10));
                         last_kill = Some(at_s);
                         groups.retain(|group| group.group != id);
                     }
-                    Some(Step::ThawAll) => {
+                    Some(Step::GoOn) => {
                         prop_assert!(available >= WANTED * 3 / 2);
-                        groups.iter_mut().for_each(|group| group.is_frozen = false);
+                        groups.iter_mut().for_each(|group| group.is_held = false);
                     }
                     None => {}
                 }

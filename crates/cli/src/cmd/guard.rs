@@ -238,6 +238,9 @@ fn hand_arg() -> impl TypedValueParser<Value = Hand> {
 enum GuardVerb {
     /// Shows what the guard that runs has done, as of its last walk; fails where that is older than three intervals
     Status {
+        /// Only how much more fits, and whether so much does, as strata guard room
+        #[arg(long, value_name = "SIZE", num_args = 0..=1, value_parser = size_arg)]
+        room: Option<Option<u64>>,
         /// How it is printed: JSON is one object
         #[arg(long, value_enum, default_value = "text")]
         format: Format,
@@ -321,7 +324,11 @@ fn demote(bytes: u64) -> anyhow::Result<ExitCode> {
 /// Watches, takes and tells.
 pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
     match &args.verb {
-        Some(GuardVerb::Status { format }) => return status(*format),
+        Some(GuardVerb::Status { room: None, format }) => return status(*format),
+        Some(GuardVerb::Status {
+            room: Some(bytes),
+            format,
+        }) => return room(*bytes, *format),
         Some(GuardVerb::Room { bytes, format }) => return room(*bytes, *format),
         Some(GuardVerb::Demote { bytes }) => return demote(*bytes),
         Some(GuardVerb::History(args)) => return history::show(args),

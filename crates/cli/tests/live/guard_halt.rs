@@ -1,4 +1,4 @@
-//! Groups that `strata guard` stops or ends where a host stays short of memory.
+//! Groups that `strata guard` slows, stops or ends where a host stays short of memory.
 
 use crate::guard::{Idler, MIB, bytes, end, guard, guard_in, of, release, wait_for, write_rules};
 use crate::support;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::Signal;
 
-use strata_linux::cgroup::{self, Freezer, GroupReader, HaltError, kill};
+use strata_linux::cgroup::{self, Brake, Freezer, GroupReader, HaltError, kill};
 use strata_linux::undo::Journal;
 use support::leaks::Guard;
 use support::live::{Live, memory_mount, wait_until};
@@ -94,6 +94,89 @@ fn a_group_is_stopped_where_a_freezer_holds_just_its_processes_and_goes_on() {
     wait_until("the program to go on", || !is_frozen());
     idler.end();
     freezer_group.into_iter().for_each(FreezerGroup::end);
+}
+
+#[test]
+fn a_group_is_slowed_by_turns_of_a_freezer_that_holds_just_its_processes() {
+    needs!("memory_cgroup");
+    if !memory_mount().is_some_and(|(_, is_v1)| is_v1) {
+        skip!("cgroup v2 slows by a limit");
+    }
+    let _guard = Guard::new();
+    let idler = Idler::start("turns");
+    let group = GroupReader::open(&idler.group.path).expect("a group");
+    let error = Brake::to_slow(&group).expect_err("it is in no group of the freezer");
+    assert!(matches!(error, HaltError::NoFreezer { .. }), "{error}");
+    let Some(freezer_group) = FreezerGroup::take("turns", idler.touch.pid) else {
+        idler.end();
+        skip!("there is no freezer");
+    };
+    let is_frozen = || is_frozen(&idler.group.path, Some(&freezer_group));
+    let mut brake = Brake::to_slow(&group).expect("a freezer");
+    brake.begin().expect("begun");
+    for _ in 0..2 {
+        assert!(!is_frozen());
+        brake.turn(&group).expect("stopped");
+        wait_until("the program to stop", is_frozen);
+        brake.turn(&group).expect("goes on");
+        wait_until("the program to go on", || !is_frozen());
+    }
+    let others = Freezer::of(&group).expect("a freezer");
+    others.freeze(&Journal::none()).expect("frozen");
+    brake.turn(&group).expect("left");
+    brake.end().expect("left");
+    wait_until("somebody else to stop it", is_frozen);
+    cgroup::thaw(others.file()).expect("goes on");
+    brake.turn(&group).expect("stopped");
+    brake.end().expect("goes on");
+    wait_until("the program to go on", || !is_frozen());
+    idler.end();
+    freezer_group.end();
+}
+
+#[test]
+fn a_group_is_slowed_by_a_limit_above_what_it_uses_and_what_stood_there_is_put_back() {
+    needs!("memory_cgroup");
+    if memory_mount().is_some_and(|(_, is_v1)| is_v1) {
+        skip!("cgroup v1 slows by turns");
+    }
+    let _guard = Guard::new();
+    let idler = Idler::start("high");
+    let group = GroupReader::open(&idler.group.path).expect("a group");
+    let usage_bytes = || group.usage_bytes().expect("usage");
+    let begun = || {
+        let mut brake = Brake::to_slow(&group).expect("a limit");
+        brake.begin().map(|()| brake)
+    };
+    assert_eq!(high_bytes(&idler), u64::MAX);
+    let before_bytes = usage_bytes();
+    let brake = begun().expect("slowed");
+    let stands_bytes = high_bytes(&idler);
+    assert!(stands_bytes > usage_bytes() && stands_bytes < before_bytes + 8 * MIB);
+    assert_eq!(brake.end().expect("put back"), None);
+    assert_eq!(high_bytes(&idler), u64::MAX);
+    let brake = begun().expect("slowed");
+    set_high(&idler, 900 * MIB);
+    let told = brake.end().expect("left").expect("told");
+    assert!(told.contains("by somebody else"), "{told}");
+    assert_eq!(high_bytes(&idler), 900 * MIB);
+    let close_bytes = usage_bytes() + MIB;
+    set_high(&idler, close_bytes);
+    let error = begun().expect_err("a lower limit would be below usage");
+    assert!(matches!(error, HaltError::Throttled(_)), "{error}");
+    assert_eq!(high_bytes(&idler), close_bytes);
+    idler.end();
+}
+
+/// `memory.high` of the group of a program.
+fn high_bytes(idler: &Idler) -> u64 {
+    let text = std::fs::read_to_string(idler.group.path.join("memory.high"));
+    text.expect("read").trim().parse().unwrap_or(u64::MAX)
+}
+
+fn set_high(idler: &Idler, bytes: u64) {
+    let written = std::fs::write(idler.group.path.join("memory.high"), bytes.to_string());
+    written.expect("written");
 }
 
 #[test]
@@ -215,6 +298,51 @@ fn what_a_killed_guard_has_frozen_goes_on_when_the_next_begins_or_its_swap_is_re
     release().expect_success();
     short.idler.end();
     short.freezer_group.into_iter().for_each(FreezerGroup::end);
+}
+
+#[test]
+fn a_group_whose_rule_says_slow_grows_no_more_until_the_guard_ends_or_the_next_begins() {
+    live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    let mut short = match Short::start("slowed", "slow") {
+        Ok(short) if short.freezer_group.is_none() => short,
+        Ok(short) => {
+            short.idler.end();
+            short.freezer_group.into_iter().for_each(FreezerGroup::end);
+            skip!("cgroup v1 slows by turns");
+        }
+        Err(why) => skip!("{why}"),
+    };
+    let name = short.idler.name();
+    set_high(&short.idler, 1024 * MIB);
+    for is_killed in [false, true] {
+        let live = short.guard();
+        wait_for(&live, "the group to be slowed", |status| {
+            of(status, &name)["is_slowed"] == true
+        });
+        let stands_bytes = high_bytes(&short.idler);
+        assert!(stands_bytes < 64 * MIB, "{stands_bytes}");
+        if !is_killed {
+            short.idler.touch.ask("writerange 0 16384");
+            let group = GroupReader::open(&short.idler.group.path).expect("a group");
+            let usage_bytes = group.usage_bytes().expect("usage");
+            assert!(usage_bytes < stands_bytes + 8 * MIB, "{usage_bytes}");
+            end(live);
+        } else {
+            live.signal(Signal::KILL);
+            drop(live);
+            assert_eq!(high_bytes(&short.idler), stands_bytes, "nobody is there");
+            let next = Live::start(&guard(&["--promise", "100%/min"]));
+            wait_until("the next guard to put it back", || {
+                high_bytes(&short.idler) == 1024 * MIB
+            });
+            // From its first walk on it ends in order.
+            next.json();
+            end(next);
+        }
+        assert_eq!(high_bytes(&short.idler), 1024 * MIB);
+    }
+    release().expect_success();
+    short.idler.end();
 }
 
 #[test]

@@ -183,6 +183,9 @@ fn how_much_more_fits_is_told_and_a_script_can_go_by_it() {
         bytes("nr_more_groups"),
         bytes("room_bytes") / bytes("group_bytes")
     );
+    let of_status = |size| Strata::new(["guard", "status", "--room", size]).finish();
+    assert_eq!(of_status("1M").code(), Some(0));
+    assert_eq!(of_status("1000T").code(), Some(1));
     let text = room(&["1M"]);
     assert_eq!(text.code(), Some(0));
     assert!(text.stdout.starts_with("room for "), "{}", text.stdout);

@@ -72,6 +72,8 @@ pub(super) struct Group {
     pub(super) read: Option<Duration>,
     /// The group is frozen, because the host is short of memory.
     pub(super) is_frozen: bool,
+    /// The group is slowed for that.
+    pub(super) is_slowed: bool,
     /// The group is parked.
     pub(super) is_parked: bool,
     /// For how long it has been idle, where it is to be parked then.
@@ -119,6 +121,7 @@ impl Group {
             waits: Waits::default(),
             read: None,
             is_frozen: false,
+            is_slowed: false,
             is_parked: false,
             quiet: Quiet::default(),
             idle_for: Duration::ZERO,
@@ -220,7 +223,7 @@ impl Group {
             used_lately_bytes: self.used_lately.total() * PAGE_BYTES,
             resident_bytes: self.resident.total() * PAGE_BYTES,
             steady_growth_bytes_per_s: self.growth.steady_bytes_per_s(),
-            is_frozen: self.is_frozen,
+            is_held: self.is_frozen || self.is_slowed,
         }
     }
 
@@ -536,6 +539,7 @@ impl Group {
             age_file_ms: self.keeper.age(Kind::File).as_millis() as u64,
             standing: self.keeper.standing(),
             is_frozen: self.is_frozen,
+            is_slowed: self.is_slowed,
             is_parked: self.is_parked,
             why_not_more: match self.is_parked {
                 true => Some(WhyNotMore::Parked),

@@ -1,7 +1,7 @@
-//! When whole groups are stopped or ended, and go on: from second to second, and at the end. What people are told of that, and
+//! When whole groups are slowed, stopped or ended, and go on: from second to second, and at the end. What people are told of that, and
 //! of rules that nobody goes by.
 //!
-//! **Owns** the readings that the decision goes by. **Does not own** who is stopped and how (`resort`).
+//! **Owns** the readings that the decision goes by. **Does not own** who is held back and how (`resort`).
 
 use super::Managed;
 use super::resort::Resort;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use strata_control::last_resort::Moment;
 
 impl Managed {
-    /// Groups may be stopped and ended where their rules say so; what has to be undone is recorded by `to_write`.
+    /// Groups may be slowed, stopped and ended where their rules say so; what has to be undone is recorded by `to_write`.
     pub fn may_halt(&mut self, to_write: ToWrite) {
         self.resort = Some(Resort::new(to_write));
     }
@@ -32,14 +32,14 @@ impl Managed {
             return;
         };
         if !self.host.can_be_short() {
-            return resort.thaw_all(
+            return resort.end_all(
                 &mut self.groups,
                 "no rule says how much is to be free any more",
             );
         }
         let wanted_bytes = self.host.need().wanted_bytes;
         if wanted_bytes == 0 {
-            // Nothing can be read of the host: nobody is stopped, and nobody goes on.
+            // Nothing can be read of the host: nobody is held back, and nobody goes on.
             return;
         }
         let now = Moment {
@@ -57,10 +57,10 @@ impl Managed {
         }
     }
 
-    /// Lets all go on that were stopped.
+    /// Lets all go on that were slowed or stopped.
     pub(super) fn let_go_on(&mut self) {
         if let Some(resort) = &mut self.resort {
-            resort.thaw_all(&mut self.groups, "the guard ends");
+            resort.end_all(&mut self.groups, "the guard ends");
         }
     }
 }

@@ -251,6 +251,9 @@ impl Managed {
     /// To be called again after [`Managed::next_look`]. Returns whether there was a walk.
     pub fn tick(&mut self, observer: &mut Observer) -> bool {
         self.look_at_host(observer.elapsed());
+        if let Some(resort) = &mut self.resort {
+            resort.turn(observer.elapsed(), &self.groups);
+        }
         self.is_brought_back |= self.look_at_swap(observer);
         self.look_at_cache(observer.elapsed());
         self.look_at_moves(observer.elapsed());
@@ -323,7 +326,8 @@ impl Managed {
 
     /// When the next tick is to come.
     pub fn next_look(&self) -> Duration {
-        self.host.next_look()
+        let turn = self.resort.as_ref().and_then(Resort::next_turn);
+        self.host.next_look().min(turn.unwrap_or(Duration::MAX))
     }
 
     /// Where the host will be short soon, the next walk and the next census come soon.
@@ -409,7 +413,7 @@ impl Managed {
         self.pace.at_once();
     }
 
-    /// Ends the threads, of which is counted what they have taken, and lets groups go on that were stopped.
+    /// Ends the threads, of which is counted what they have taken, and lets groups go on that were slowed or stopped.
     pub fn stop(&mut self) {
         self.let_go_on();
         self.stop_caches();

@@ -1,12 +1,12 @@
-//! Groups that are stopped or ended because the host stays short of memory, as their rules allow.
+//! Groups that are slowed, stopped or ended because the host stays short of memory, as their rules allow.
 //!
-//! **Owns** who is frozen, and what is told of it. **Does not own** the decision (`strata_control::last_resort`), nor how
-//! a group is frozen, thawed or killed (`strata_linux::cgroup`).
+//! **Owns** who is held back, and what is told of it. **Does not own** the decision (`strata_control::last_resort`), nor how
+//! a group is slowed, frozen, let go on or killed (`strata_linux::cgroup`).
 //!
 //! **Invariants**
-//! - I1: a thaw is in the journal before a group is frozen: the next guard lets go on what a dead one has left. Nobody waits
-//!   for that: the group is frozen at a later look, if that is still to be done.
-//! - I2: a group goes on as soon as no rule for it says "freeze", and at the end in any case.
+//! - I1: what lets a group go on is in the journal before it is held back: the next guard lets go on what a dead one has left.
+//!   Nobody waits for that: the group is held back at a later look, if that is still to be done.
+//! - I2: a group goes on as soon as no rule for it says "slow" or "freeze", and at the end in any case.
 
 use super::group::Group;
 use super::writer::ToWrite;
@@ -14,29 +14,36 @@ use crate::news::News;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::mpsc::{Receiver, TryRecvError};
+use std::time::Duration;
 use strata_control::last_resort::{Exposed, LastResort, Moment, Step, WhenShort};
-use strata_linux::cgroup::{self, Freezer, HaltError};
+use strata_linux::cgroup::{self, Brake, GroupReader, HaltError};
+use strata_linux::undo::Undo;
 use strata_linux::units::Bytes;
 use strata_lru::GroupId;
+
+/// What is slowed by turns stands still for so long, and runs for as long: the kernel needs less to stop many threads, and who
+/// waits for the group hardly takes that for its end.
+const TURN: Duration = Duration::from_millis(500);
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Resort {
     decision: LastResort,
     to_write: ToWrite,
-    /// To be frozen as soon as it is recorded that it is to go on.
-    to_freeze: Option<ToFreeze>,
-    frozen: BTreeMap<GroupId, Freezer>,
-    /// Groups that can't be frozen, or not let go on, of which that was told.
+    /// To be held back as soon as it is recorded what lets it go on.
+    to_hold: Option<ToHold>,
+    held: BTreeMap<GroupId, Brake>,
+    turned_at: Option<Duration>,
+    /// Groups that can't be held back, or not let go on, of which that was told.
     told: BTreeSet<String>,
     news: Vec<News>,
 }
 
-/// A group that is to be frozen.
+/// A group that is to be held back.
 #[derive(Debug)]
-struct ToFreeze {
+struct ToHold {
     id: GroupId,
-    freezer: Freezer,
+    brake: Brake,
     recorded: Receiver<io::Result<()>>,
 }
 
@@ -45,8 +52,9 @@ impl Resort {
         Resort {
             decision: LastResort::default(),
             to_write,
-            to_freeze: None,
-            frozen: BTreeMap::new(),
+            to_hold: None,
+            held: BTreeMap::new(),
+            turned_at: None,
             told: BTreeSet::new(),
             news: Vec::new(),
         }
@@ -54,102 +62,128 @@ impl Resort {
 
     /// Returns whether something was decided.
     pub(super) fn look(&mut self, now: Moment, groups: &mut BTreeMap<GroupId, Group>) -> bool {
-        let stray: Vec<GroupId> = self
-            .frozen
-            .keys()
-            .copied()
-            .filter(|id| !may_be_frozen(groups, *id))
-            .collect();
-        for id in stray {
-            self.thaw(id, groups, "no rule has it stopped any more");
-        }
+        let held = self.held.iter();
+        let stray = held.filter(|(id, brake)| !may_be_held(groups, **id, brake));
+        let stray: Vec<GroupId> = stray.map(|(id, _)| *id).collect();
+        self.end(stray, groups, "no rule has it held back any more");
         // A group that comes anew under the name may be another.
         self.told
             .retain(|name| groups.values().any(|group| group.name() == name));
         let is_short = now.available_bytes < now.wanted_bytes;
         let may_be = self
-            .to_freeze
+            .to_hold
             .as_ref()
-            .is_some_and(|to_freeze| is_short && may_be_frozen(groups, to_freeze.id));
-        let waits = !self.freeze_recorded(groups, may_be);
-        // Whatever the disk does, those who are frozen go on when there is memory again.
+            .is_some_and(|to_hold| is_short && may_be_held(groups, to_hold.id, &to_hold.brake));
+        let waits = !self.hold_recorded(groups, may_be);
+        // Whatever the disk does, those who are held back go on when there is memory again.
         let can_halt =
-            |group: &Exposed| group.is_frozen || !waits && !self.cant_halt(groups, group.group);
+            |group: &Exposed| group.is_held || !waits && !self.cant_halt(groups, group.group);
         let exposed = groups.iter().map(|(id, group)| group.exposed(*id));
         let exposed: Vec<Exposed> = exposed.filter(can_halt).collect();
         let step = self.decision.look(now, &exposed);
         match step {
             None => {}
-            Some(Step::Freeze(id)) => self.freeze(id, groups),
+            Some(Step::Slow(id)) => self.hold(id, groups, Brake::to_slow),
+            Some(Step::Freeze(id)) => self.hold(id, groups, Brake::to_freeze),
             Some(Step::Kill(id)) => self.kill(id, groups),
-            Some(Step::ThawAll) => self.thaw_all(groups, "there is memory again"),
+            Some(Step::GoOn) => self.end_all(groups, "there is memory again"),
         }
         step.is_some()
     }
 
-    /// An earlier attempt to freeze or kill this group failed: the next group is chosen instead.
+    /// An earlier attempt to hold back or kill this group failed: the next group is chosen instead.
     fn cant_halt(&self, groups: &BTreeMap<GroupId, Group>, id: GroupId) -> bool {
         let group = groups.get(&id);
         group.is_some_and(|group| self.told.contains(group.name()))
     }
 
-    /// Has it recorded that the group is to go on.
-    fn freeze(&mut self, id: GroupId, groups: &BTreeMap<GroupId, Group>) {
+    /// Has it recorded what lets the group go on.
+    fn hold(
+        &mut self,
+        id: GroupId,
+        groups: &BTreeMap<GroupId, Group>,
+        brake_of: fn(&GroupReader) -> Result<Brake, HaltError>,
+    ) {
         let Some(group) = groups.get(&id) else {
             return;
         };
-        match Freezer::of(group.reader()) {
-            Ok(freezer) => {
-                let recorded = self.to_write.record(&freezer);
-                self.to_freeze = recorded.map(|recorded| ToFreeze {
+        match brake_of(group.reader()) {
+            Ok(brake) => {
+                let recorded = self.to_write.record(brake.undo());
+                self.to_hold = recorded.map(|recorded| ToHold {
                     id,
-                    freezer,
+                    brake,
                     recorded,
                 });
             }
-            Err(error) => self.tell_once(group, &error),
+            Err(error) => self.tell_once(group.name(), &error),
         }
     }
 
-    /// Freezes the group whose thaw is recorded by now. Returns whether none waits for that.
-    fn freeze_recorded(&mut self, groups: &mut BTreeMap<GroupId, Group>, is_to_be: bool) -> bool {
-        let Some(to_freeze) = self.to_freeze.take() else {
+    /// Holds the group back whose undo is recorded by now. Returns whether none waits for that.
+    fn hold_recorded(&mut self, groups: &mut BTreeMap<GroupId, Group>, is_to_be: bool) -> bool {
+        let Some(to_hold) = self.to_hold.take() else {
             return true;
         };
-        let recorded = match to_freeze.recorded.try_recv() {
+        let recorded = match to_hold.recorded.try_recv() {
             Err(TryRecvError::Empty) => {
-                self.to_freeze = Some(to_freeze);
+                self.to_hold = Some(to_hold);
                 return false;
             }
             Err(TryRecvError::Disconnected) => return true,
             Ok(recorded) => recorded,
         };
-        let ToFreeze { id, freezer, .. } = to_freeze;
+        let ToHold { id, mut brake, .. } = to_hold;
         let Some(group) = groups.get_mut(&id).filter(|_| is_to_be) else {
-            self.to_write.forget(&freezer);
+            self.to_write.forget(vec![brake.undo()]);
             return true;
         };
-        let path = freezer.file().to_owned();
-        let stopped = recorded
+        let path = brake.file().to_owned();
+        let begun = recorded
             .map_err(|source| HaltError::Journal { path, source })
-            .and_then(|()| Ok(freezer.stop()?));
-        match stopped {
+            .and_then(|()| brake.begin());
+        match begun {
             Ok(()) => {
-                self.frozen.insert(id, freezer);
-                group.is_frozen = true;
+                let how = match brake.is_to_freeze() {
+                    true => "frozen",
+                    false => "slowed",
+                };
                 self.news.push(News::Note(format!(
-                    "{} is frozen: the host is short of memory, and nothing idle is left to take",
+                    "{} is {how}: the host is short of memory, and nothing idle is left to take",
                     group.name()
                 )));
+                mark(group, Some(&brake));
+                self.held.insert(id, brake);
             }
             Err(error) => {
-                if cgroup::thaw(freezer.file()).is_ok() {
-                    self.to_write.forget(&freezer);
+                if brake.end().is_ok() {
+                    self.to_write.forget(vec![brake.undo()]);
                 }
-                self.tell_once(group, &error);
+                self.tell_once(group.name(), &error);
             }
         }
         true
+    }
+
+    /// To be called at each look: what is slowed by turns stops, or goes on.
+    pub(super) fn turn(&mut self, at: Duration, groups: &BTreeMap<GroupId, Group>) {
+        if self.turned_at.is_some_and(|last| at < last + TURN) {
+            return;
+        }
+        self.turned_at = Some(at);
+        for (id, brake) in &mut self.held {
+            let group = groups.get(id);
+            if let Some(Err(error)) = group.map(|group| brake.turn(group.reader())) {
+                // It is tried again at the next turn.
+                tracing::debug!("{error}");
+            }
+        }
+    }
+
+    /// How soon the next look is to come, where somebody is slowed by turns: none is late by more than half of one.
+    pub(super) fn next_turn(&self) -> Option<Duration> {
+        let has_turns = self.held.values().any(Brake::has_turns);
+        has_turns.then_some(TURN / 2)
     }
 
     fn kill(&mut self, id: GroupId, groups: &mut BTreeMap<GroupId, Group>) {
@@ -163,7 +197,7 @@ impl Resort {
                 group.name(),
                 Bytes(group.exposed(id).resident_bytes),
             ))),
-            Err(error) => self.tell_once(group, &error),
+            Err(error) => self.tell_once(group.name(), &error),
         }
     }
 
@@ -172,54 +206,60 @@ impl Resort {
         std::mem::take(&mut self.news)
     }
 
-    fn tell_once(&mut self, group: &Group, error: &HaltError) {
-        if self.told.insert(group.name().to_owned()) {
+    fn tell_once(&mut self, name: &str, error: &dyn std::fmt::Display) {
+        if self.told.insert(name.to_owned()) {
             self.news.push(News::Warning(error.to_string()));
         }
     }
 
-    fn thaw(&mut self, id: GroupId, groups: &mut BTreeMap<GroupId, Group>, why: &str) {
-        let Some(freezer) = self.frozen.get(&id) else {
-            return;
-        };
-        let group = groups.get_mut(&id);
-        let name = group
-            .as_ref()
-            .map_or("a group", |group| group.name())
-            .to_owned();
-        match cgroup::thaw(freezer.file()) {
-            Ok(()) => {
-                self.to_write.forget(freezer);
-                self.frozen.remove(&id);
-                if let Some(group) = group {
-                    group.is_frozen = false;
+    /// Lets these go on as before. Where that fails it is tried again at each look.
+    fn end(&mut self, ids: Vec<GroupId>, groups: &mut BTreeMap<GroupId, Group>, why: &str) {
+        let mut done: Vec<Undo> = Vec::new();
+        for id in ids {
+            let Some(brake) = self.held.get(&id) else {
+                continue;
+            };
+            let mut group = groups.get_mut(&id);
+            let name = group.as_ref().map_or("a group", |group| group.name());
+            let name = name.to_owned();
+            match brake.end() {
+                Ok(told) => {
+                    done.push(brake.undo());
+                    self.held.remove(&id);
+                    group.iter_mut().for_each(|group| mark(group, None));
+                    let goes_on = format!("{name} goes on: {why}");
+                    let news = [Some(goes_on), told].into_iter().flatten();
+                    self.news.extend(news.map(News::Note));
                 }
-                self.news.push(News::Note(format!("{name} goes on: {why}")));
+                Err(error) => self.tell_once(&name, &error),
             }
-            // It is tried again at each look.
-            Err(error) if self.told.insert(name) => {
-                self.news.push(News::Warning(error.to_string()));
-            }
-            Err(_) => {}
         }
+        self.to_write.forget(done);
     }
 
-    /// Lets all go on that were stopped.
-    pub(super) fn thaw_all(&mut self, groups: &mut BTreeMap<GroupId, Group>, why: &str) {
-        if let Some(to_freeze) = self.to_freeze.take() {
-            self.to_write.forget(&to_freeze.freezer);
+    /// Lets all go on that were held back.
+    pub(super) fn end_all(&mut self, groups: &mut BTreeMap<GroupId, Group>, why: &str) {
+        if let Some(to_hold) = self.to_hold.take() {
+            self.to_write.forget(vec![to_hold.brake.undo()]);
         }
-        let all: Vec<GroupId> = self.frozen.keys().copied().collect();
-        for id in all {
-            self.thaw(id, groups, why);
-        }
+        self.end(self.held.keys().copied().collect(), groups, why);
     }
 }
 
-/// A rule for the group says "freeze".
-fn may_be_frozen(groups: &BTreeMap<GroupId, Group>, id: GroupId) -> bool {
+/// What is said of a group that this holds back, or nothing.
+fn mark(group: &mut Group, brake: Option<&Brake>) {
+    group.is_frozen = brake.is_some_and(Brake::is_to_freeze);
+    group.is_slowed = brake.is_some_and(|brake| !brake.is_to_freeze());
+}
+
+/// A rule for the group asks for what this does.
+fn may_be_held(groups: &BTreeMap<GroupId, Group>, id: GroupId, brake: &Brake) -> bool {
+    let asked = match brake.is_to_freeze() {
+        true => WhenShort::Freeze,
+        false => WhenShort::Slow,
+    };
     let group = groups.get(&id);
-    group.is_some_and(|group| group.exposed(id).when_short == WhenShort::Freeze)
+    group.is_some_and(|group| group.exposed(id).when_short == asked)
 }
 
 #[cfg(test)]
@@ -227,8 +267,7 @@ mod tests {
     use super::super::choice::Chosen;
     use super::super::rules::Rule;
     use super::*;
-    use std::time::Duration;
-    use strata_linux::cgroup::{GroupReader, mount_point};
+    use strata_linux::cgroup::mount_point;
 
     #[test]
     fn a_group_that_cannot_be_stopped_is_told_once_and_left_alone() {

@@ -252,7 +252,7 @@ impl Default for Rule {
             stall_share: STALL_SHARE,
             memory_bytes: None,
             low_bytes: 0,
-            when_short: WhenShort::Slow,
+            when_short: WhenShort::None,
             priority: 0,
             swappiness: None,
             protects_code: true,

@@ -285,6 +285,9 @@ pub struct GroupStatus {
     /// The group is frozen, because the host is short of memory and its rule says so.
     #[serde(default)]
     pub is_frozen: bool,
+    /// The group is slowed for the same reason.
+    #[serde(default)]
+    pub is_slowed: bool,
     /// The group is parked, until it is woken or works again.
     #[serde(default)]
     pub is_parked: bool,

@@ -1,12 +1,12 @@
-//! The thread that writes to a guard's session for its loop: the status, and which groups will have to go on. It reads there
-//! what others ask of the guard.
+//! The thread that writes to a guard's session for its loop: the status, and what lets groups go on. It reads there what
+//! others ask of the guard.
 //!
-//! **Owns** that thread. **Does not own** what is written (`status`, `keeper`), nor who is frozen (`resort`).
+//! **Owns** that thread. **Does not own** what is written (`status`, `keeper`), nor who is held back (`resort`).
 //!
 //! **Invariants**
 //! - I1: nobody waits for the disk but the end, and that no longer than [`END_WAIT_MAX`].
-//! - I2: what can't be taken up because the disk is slow is a status, which the next walk writes anew, a thaw to forget,
-//!   which does no harm when it is done twice, or a freeze, which does not happen then.
+//! - I2: what can't be taken up because the disk is slow is a status, which the next walk writes anew, an undo to
+//!   forget, which does no harm when it is done twice, or a freeze, which does not happen then.
 //! - I3: a status that can't be written is told once, and once when it can be again.
 
 use super::status::{self, Status};
@@ -16,8 +16,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use strata_linux::cgroup::Freezer;
-use strata_linux::undo::Journal;
+use strata_linux::undo::{Journal, Undo};
 
 /// What may wait for the disk.
 const NR_WAITING_MAX: usize = 8;
@@ -27,8 +26,8 @@ const END_WAIT_MAX: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 enum Job {
     Status(Box<Status>),
-    Record(Freezer, std::sync::mpsc::Sender<io::Result<()>>),
-    Forget(Freezer),
+    Record(Undo, std::sync::mpsc::Sender<io::Result<()>>),
+    Forget(Vec<Undo>),
     End,
 }
 
@@ -37,17 +36,17 @@ enum Job {
 pub struct ToWrite(SyncSender<Job>);
 
 impl ToWrite {
-    /// Records that a group is to go on. The answer comes when that is durable; `None`: the disk is too slow.
-    pub(super) fn record(&self, freezer: &Freezer) -> Option<Receiver<io::Result<()>>> {
+    /// Records what lets a group go on. The answer comes when that is durable; `None`: the disk is too slow.
+    pub(super) fn record(&self, undo: Undo) -> Option<Receiver<io::Result<()>>> {
         let (sender, answer) = channel();
-        let sent = self.0.try_send(Job::Record(freezer.clone(), sender));
+        let sent = self.0.try_send(Job::Record(undo, sender));
         sent.is_ok().then_some(answer)
     }
 
-    /// Forgets that a group is to go on: it does.
-    pub(super) fn forget(&self, freezer: &Freezer) {
-        if self.0.try_send(Job::Forget(freezer.clone())).is_err() {
-            tracing::debug!("a thaw stays recorded: the disk is too slow");
+    /// Forgets what lets groups go on: they do.
+    pub(super) fn forget(&self, done: Vec<Undo>) {
+        if !done.is_empty() && self.0.try_send(Job::Forget(done)).is_err() {
+            tracing::debug!("what is undone stays recorded: the disk is too slow");
         }
     }
 }
@@ -88,11 +87,12 @@ impl Writer {
                         }
                     }
                     // Whoever has asked may have ended.
-                    Job::Record(freezer, answer) => drop(answer.send(freezer.record(&journal))),
-                    Job::Forget(freezer) => {
-                        if let Err(error) = freezer.forget(&journal) {
+                    Job::Record(undo, answer) => drop(answer.send(journal.record(&undo))),
+                    Job::Forget(done) => {
+                        let mut done = done.iter();
+                        if let Err(error) = done.try_for_each(|undo| journal.forget(undo)) {
                             // Done twice it does no more than once.
-                            tracing::debug!("a thaw stays recorded: {error}");
+                            tracing::debug!("what is undone stays recorded: {error}");
                         }
                     }
                     Job::End => break,

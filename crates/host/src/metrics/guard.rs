@@ -144,6 +144,11 @@ pub const GUARD_METRICS: &[Metric<Status>] = &[
         read: |status| of_groups(status, |group| u64::from(group.is_frozen)),
     },
     Metric {
+        name: "strata_guard_group_slowed",
+        help: "1 where the group is slowed because the host is short of memory.",
+        read: |status| of_groups(status, |group| u64::from(group.is_slowed)),
+    },
+    Metric {
         name: "strata_guard_group_parked",
         help: "1 where the group is parked.",
         read: |status| of_groups(status, |group| u64::from(group.is_parked)),

@@ -20,7 +20,7 @@ use super::reader::GroupReader;
 use crate::undo::{Journal, Undo};
 use strata_lru::machine::CgroupVersion as Version;
 
-/// Why a group is not frozen or killed.
+/// Why a group is not slowed, frozen or killed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HaltError {
@@ -38,8 +38,11 @@ pub enum HaltError {
     /// Somebody else has frozen it.
     #[error("{} is frozen already, by somebody else", .0.display())]
     Taken(PathBuf),
-    /// The thaw can't be recorded.
-    #[error("{} is not frozen, as that could not be recorded: {source}", path.display())]
+    /// Its limit leaves no room for a lower one.
+    #[error("{} is left: it stands at what the group uses, or somebody else has changed it", .0.display())]
+    Throttled(PathBuf),
+    /// What lets it go on can't be recorded.
+    #[error("{} is left alone, as a change could not be recorded: {source}", path.display())]
     Journal {
         /// The group.
         path: PathBuf,
@@ -106,7 +109,7 @@ impl Freezer {
     /// # Errors
     /// [`HaltError`]; then nobody is stopped.
     pub fn freeze(&self, journal: &Journal) -> Result<(), HaltError> {
-        let recorded = self.record(journal);
+        let recorded = journal.record(&self.undo());
         recorded.map_err(|source| HaltError::Journal {
             path: self.file.clone(),
             source,
@@ -122,19 +125,11 @@ impl Freezer {
         Ok(())
     }
 
-    /// Records that its processes are to go on. To be done before they are stopped.
-    ///
-    /// # Errors
-    /// Those of the journal.
-    pub fn record(&self, journal: &Journal) -> std::io::Result<()> {
-        journal.record(&self.undo())
-    }
-
-    /// Stops all of its processes, after [`Freezer::record`].
+    /// Stops all of its processes, after [`Freezer::undo`] was recorded.
     ///
     /// # Errors
     /// The file can't be written; some may be stopped then, so [`thaw`] is due.
-    pub fn stop(&self) -> Result<(), CgroupError> {
+    pub(super) fn stop(&self) -> Result<(), CgroupError> {
         let word = match self.version {
             Version::V1 => "FROZEN",
             Version::V2 => "1",
@@ -155,7 +150,8 @@ impl Freezer {
         &self.file
     }
 
-    fn undo(&self) -> Undo {
+    /// What lets its processes go on.
+    pub(super) fn undo(&self) -> Undo {
         Undo::Thaw {
             path: self.file.clone(),
         }

@@ -39,6 +39,7 @@
 
 mod around;
 pub mod as_text;
+mod brake;
 mod error;
 mod file;
 mod freeze;
@@ -67,6 +68,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+pub use brake::Brake;
 pub use error::{CgroupError, FoundLimit, Occupant, ReclaimError};
 pub use file::MemoryLimit;
 use file::{ControlFile, UNLIMITED, keyed_number, limit_file, lock, parse_number, read_text};

@@ -136,7 +136,7 @@ fn put_back_at(
         Some(found) if Some(found) == value_of(value) => return Ok(PutBack::Done),
         Some(found) if !ours.contains(&found) => {
             return Ok(PutBack::Left(format!(
-                "{} was set to {} by somebody else meanwhile: it is left so (before the run: {value})",
+                "{} was set to {} by somebody else meanwhile: it is left so (before: {value})",
                 path.display(),
                 text_of(found)
             )));

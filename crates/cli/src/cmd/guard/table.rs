@@ -133,6 +133,7 @@ pub(super) fn table(status: &Status, columns: Option<usize>) -> String {
 fn why_not_more(group: &GroupStatus) -> &'static str {
     match group.why_not_more {
         _ if group.is_frozen => "frozen",
+        _ if group.is_slowed => "slowed",
         None => "-",
         Some(why) => why.words(),
     }

@@ -54,10 +54,11 @@ pub(super) fn free_arg(text: &str) -> Result<Free, String> {
 /// Reads what may be done with a group where the host stays short of memory.
 pub(super) fn when_short_arg(text: &str) -> Result<WhenShort, String> {
     match text {
+        "none" => Ok(WhenShort::None),
         "slow" => Ok(WhenShort::Slow),
         "freeze" => Ok(WhenShort::Freeze),
         "kill" => Ok(WhenShort::Kill),
-        _ => Err("when_short is slow, freeze or kill".to_owned()),
+        _ => Err("when_short is none, slow, freeze or kill".to_owned()),
     }
 }
 

@@ -48,6 +48,7 @@ pub(super) fn status(cpu_ns: u64, groups: &[(&str, u64, u64)]) -> Status {
         age_file_ms: 60_000,
         standing: Standing::Kept,
         is_frozen: false,
+        is_slowed: false,
         is_parked: false,
         nodes: BTreeMap::new(),
         why_not_more: None,

@@ -270,33 +270,35 @@ mod tests {
     use strata_linux::cgroup::mount_point;
 
     #[test]
-    fn a_group_that_cannot_be_stopped_is_told_once_and_left_alone() {
-        let rule = Rule {
-            when_short: WhenShort::Freeze,
-            ..Rule::default()
-        };
-        // Pid 1 or this process is in it or below it.
-        let reader = GroupReader::open(&mount_point().expect("cgroups")).expect("a group");
-        let group = Group::new(&Chosen {
-            reader,
-            pids: Vec::new(),
-            rule: &rule,
-        });
-        let mut groups = BTreeMap::from([(GroupId(1), group)]);
-        let mut resort = Resort::new(ToWrite::nowhere());
-        for at_s in 0..30 {
-            let now = Moment {
-                at: Duration::from_secs(at_s),
-                available_bytes: 1,
-                wanted_bytes: 2,
-                is_exhausted: true,
+    fn a_group_that_cannot_be_held_back_is_told_once_and_left_alone() {
+        for when_short in [WhenShort::Slow, WhenShort::Freeze] {
+            let rule = Rule {
+                when_short,
+                ..Rule::default()
             };
-            assert_eq!(resort.look(now, &mut groups), at_s == 5, "{at_s}");
+            // Pid 1 or this process is in it or below it.
+            let reader = GroupReader::open(&mount_point().expect("cgroups")).expect("a group");
+            let group = Group::new(&Chosen {
+                reader,
+                pids: Vec::new(),
+                rule: &rule,
+            });
+            let mut groups = BTreeMap::from([(GroupId(1), group)]);
+            let mut resort = Resort::new(ToWrite::nowhere());
+            for at_s in 0..30 {
+                let now = Moment {
+                    at: Duration::from_secs(at_s),
+                    available_bytes: 1,
+                    wanted_bytes: 2,
+                    is_exhausted: true,
+                };
+                assert_eq!(resort.look(now, &mut groups), at_s == 5, "{at_s}");
+            }
+            assert!(!groups[&GroupId(1)].exposed(GroupId(1)).is_held);
+            let [News::Warning(told)] = &resort.news[..] else {
+                panic!("{:?}", resort.news);
+            };
+            assert!(told.contains("left alone"), "{told}");
         }
-        assert!(!groups[&GroupId(1)].is_frozen);
-        let [News::Warning(told)] = &resort.news[..] else {
-            panic!("{:?}", resort.news);
-        };
-        assert!(told.contains("left alone"), "{told}");
     }
 }

@@ -7,7 +7,7 @@
 //!
 //! **Invariants**
 //! - I1: nothing goes that was accessed within its group's least age, and of no group more than it may give.
-//! - I2: of what may go and is of the kind that goes first, none stays that is older than what goes.
+//! - I2: of what may go, is of the kind that goes first and of one priority, none stays that is older than what goes.
 
 use crate::guard::{Goes, code_age};
 use crate::page_cache::CacheAges;
@@ -22,6 +22,8 @@ use strata_lru::{GroupId, Kind};
 pub struct Holder<'a> {
     /// Who it is.
     pub group: GroupId,
+    /// Of groups of a lower one everything goes first, and of groups alike by age.
+    pub priority: i32,
     /// The most pages of its programs.
     pub nr_pages_max: u64,
     /// The most of these that may be anonymous.
@@ -93,7 +95,7 @@ impl Piece {
     }
 }
 
-/// The oldest of these groups, whoever has it; so many pages, of which so many may be anonymous.
+/// The oldest of these groups, of those of the lowest priority first; so many pages, of which so many may be anonymous.
 pub fn oldest(
     ledger: &Ledger,
     holders: &[Holder<'_>],
@@ -102,7 +104,10 @@ pub fn oldest(
     nr_anon_pages_max: u64,
 ) -> Oldest {
     let mut found = Oldest::default();
-    let mut by_age: Vec<(Duration, Piece)> = Vec::new();
+    let mut in_order: Vec<(bool, i32, Reverse<Duration>, Piece)> = Vec::new();
+    let mut add = |priority: i32, age: Duration, piece: Piece| {
+        in_order.push((!piece.is_first(first), priority, Reverse(age), piece));
+    };
     let picker = ledger.picker();
     for holder in holders {
         for (kind, most) in [
@@ -119,8 +124,9 @@ pub fn oldest(
                 nr_pages_max: nr_pages.min(most).min(holder.nr_pages_max),
             });
             let number = found.goes.len();
-            let piece = |run: &Run| (run.idle, Piece::Program(number, *run));
-            by_age.extend(pages.runs.iter().map(piece));
+            for run in &pages.runs {
+                add(holder.priority, run.idle, Piece::Program(number, *run));
+            }
             found.goes.push(Goes {
                 group: holder.group,
                 kind,
@@ -139,26 +145,27 @@ pub fn oldest(
             nr_spent = nr_spent.saturating_sub(of.nr_pages);
             let age = Duration::from_millis(of.age_ms);
             if age >= holder.older_than {
-                by_age.push((age, Piece::Cache(number, nr_left)));
+                add(holder.priority, age, Piece::Cache(number, nr_left));
             }
         }
     }
-    by_age.sort_by_key(|(age, piece)| (!piece.is_first(first), Reverse(*age)));
-    share_out(&mut found, holders, by_age, nr_pages, nr_anon_pages_max);
+    in_order.sort_by_key(|(is_last, priority, age, _)| (*is_last, *priority, *age));
+    let pieces = in_order.into_iter().map(|(.., piece)| piece);
+    share_out(&mut found, holders, pieces, nr_pages, nr_anon_pages_max);
     found
 }
 
 fn share_out(
     found: &mut Oldest,
     holders: &[Holder<'_>],
-    by_age: Vec<(Duration, Piece)>,
+    pieces: impl Iterator<Item = Piece>,
     nr_pages: u64,
     nr_anon_pages_max: u64,
 ) {
     let (mut left, mut left_anon) = (nr_pages, nr_anon_pages_max);
     let mut left_of_group: BTreeMap<GroupId, u64> = BTreeMap::new();
     left_of_group.extend(holders.iter().map(|of| (of.group, of.nr_pages_max)));
-    for (_, piece) in by_age {
+    for piece in pieces {
         match piece {
             Piece::Program(number, mut run) => {
                 let goes = &mut found.goes[number];
@@ -250,6 +257,7 @@ mod tests {
     fn holder(number: u16, nr_pages_max: u64) -> Holder<'static> {
         Holder {
             group: GroupId(number),
+            priority: 0,
             nr_pages_max,
             nr_anon_pages_max: u64::MAX,
             older_than: Duration::ZERO,
@@ -329,6 +337,33 @@ mod tests {
         assert_eq!(went(First::Cache, 300), (100, 200));
         assert_eq!(went(First::Programs, 300), (256, 44));
         assert_eq!(went(First::Oldest, 9000), (256, 200), "what is young stays");
+    }
+
+    #[test]
+    fn of_a_group_of_a_lower_priority_all_goes_first_but_page_cache_goes_before_programs() {
+        let ledger = ledger();
+        let cache = ages(&[(60, 100)]);
+        // Half of the second group's pages are in use.
+        let went = |priorities: [i32; 2], first, nr_pages| {
+            let [old, young] = priorities;
+            let holders = [
+                Holder {
+                    priority: old,
+                    ..with_cache(0, &cache, 0, u64::MAX)
+                },
+                Holder {
+                    priority: young,
+                    ..holder(1, u64::MAX)
+                },
+            ];
+            let found = oldest(&ledger, &holders, first, nr_pages, u64::MAX);
+            (nr_anon(&found), found.cache[0].1)
+        };
+        assert_eq!(went([0, 0], First::Programs, 300), (vec![256, 44], 0));
+        assert_eq!(went([0, -1], First::Programs, 400), (vec![0, 400], 0));
+        assert_eq!(went([1, 0], First::Cache, 300), (vec![0, 200], 100));
+        assert_eq!(went([0, 1], First::Cache, 300), (vec![200, 0], 100));
+        assert_eq!(went([0, -1], First::Oldest, 520), (vec![0, 512], 8));
     }
 
     #[test]

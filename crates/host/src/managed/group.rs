@@ -189,6 +189,7 @@ impl Group {
     pub(super) fn holder(&self, group: GroupId, gives_programs: bool, asks: Asks) -> Holder<'_> {
         Holder {
             group,
+            priority: self.rule.priority,
             nr_pages_max: match gives_programs {
                 true => self.above_low_pages(),
                 false => 0,

@@ -1,7 +1,8 @@
 //! Memory that is short: of the host, or below the limit of a group; how much has to go, and when to look again.
 //!
-//! The host is a group whose budget is its memory: reclaim begins at the high mark, ends at the low one, and gets ahead of growth
-//! (`watermarks`, `pressure`). What is available counts from the kernel's own watermarks on, so what goes here goes before the kernel reclaims.
+//! The host is a group whose budget is its memory, a limit is one by itself: reclaim begins at the high mark, ends at the low one, and gets
+//! ahead of growth (`watermarks`, `pressure`). What is available of the host counts from the kernel's own watermarks on, so what goes here
+//! goes before the kernel reclaims; page cache counts as available there, and as used below a limit, as the kernel reclaims at it.
 //!
 //! **Owns** when memory counts as short, and by how much. **Does not own** reading (the host), nor what goes then
 //! (`oldest`).
@@ -12,9 +13,6 @@ use crate::pressure::{self, Pressure, Work};
 use crate::watermarks::{self, Watermarks};
 use strata_lru::TimeMs;
 
-/// Usage within this share of a limit counts as short: a program that grows by 30 MiB a second has a second to its limit of
-/// 1 GiB, and the kernel reclaims in the program's own page faults once it is there.
-const ROOM_SHARE: f64 = 0.03;
 /// Tasks of the host that wait for memory for more than this share of the time, percent: memory is short, whatever counts as
 /// available. A host with memory to spare is below 1.
 const WAITING_PERCENT_MAX: f64 = 10.0;
@@ -22,24 +20,24 @@ const WAITING_PERCENT_MAX: f64 = 10.0;
 /// larger steps would go on for long after there is enough.
 const WAITING_STEP: f64 = 0.01;
 const WAITING_STEP_MS: u64 = 1000;
-/// Two marks of the host lie a thirty-second of its memory apart, and at most 1 GiB: what a few programs take as they start.
-const HOST_MARKS: watermarks::Config = watermarks::Config {
+/// Two marks lie a thirty-second of the memory apart, and at most 1 GiB: what a few programs take as they start.
+const MARKS: watermarks::Config = watermarks::Config {
     mark_share: 32,
     mark_bytes_max: 1 << 30,
     ..watermarks::Config::DEFAULT
 };
 /// What is idle is found by a walk of everybody, and compressed page by page: that takes seconds, not the milliseconds within which a
 /// budget's tunables may lie.
-const HOST_PRESSURE: pressure::Config = pressure::Config {
+const PRESSURE: pressure::Config = pressure::Config {
     reaction_ms: 5000,
     growth_window_ms: 1000,
     wait_ms_min: 50,
     ..pressure::Config::DEFAULT
 };
-/// A host that will be short within so long is looked at more often, so that ages are known when they are needed.
+/// Memory that will be short within so long is looked at more often, so that ages are known when they are needed.
 const NEAR_MS: u64 = 30_000;
 
-/// How much of the host's memory is to be available.
+/// How much memory is to be available.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Free {
     /// A thirty-second, and what it grows by while Strata reacts, at most as much again.
@@ -51,40 +49,24 @@ pub enum Free {
     Any,
 }
 
-/// A limit that groups live under.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LimitReading {
-    /// What may be used.
-    pub limit_bytes: u64,
-    /// What is used.
-    pub usage_bytes: u64,
-}
-
-impl LimitReading {
-    /// What has to go below it.
-    pub fn missing_bytes(&self) -> u64 {
-        let wanted_bytes = (self.limit_bytes as f64 * ROOM_SHARE) as u64;
-        wanted_bytes.saturating_sub(self.limit_bytes.saturating_sub(self.usage_bytes))
-    }
-}
-
-/// What is read of the host at each look.
+/// What is read of the host, or of a limit, at each look.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct HostReading {
-    /// All memory.
+pub struct Reading {
+    /// All memory; the limit.
     pub total_bytes: u64,
-    /// What the kernel thinks new programs could have.
+    /// What the kernel thinks new programs could have; what is left to the limit.
     pub available_bytes: u64,
-    /// Share of the last ten seconds in which some task waited for memory; `None`: the kernel does not tell.
+    /// Share of the last ten seconds in which some task of the host waited for memory; `None`: the kernel does not tell, or it is not
+    /// asked.
     pub waiting_percent: Option<f64>,
 }
 
-/// How the host stands.
+/// How the host, or a limit, stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Need {
     /// Has to go, of all groups.
     pub missing_bytes: u64,
-    /// With less available the host is short; 0: it never is.
+    /// With less available it is short; 0: it never is.
     pub wanted_bytes: u64,
     /// It is short, or will be soon.
     pub is_near: bool,
@@ -92,7 +74,7 @@ pub struct Need {
     pub wait_ms: u64,
 }
 
-/// Whether the host is short of memory; see the module.
+/// Whether memory is short; see the module.
 #[derive(Debug, Default)]
 pub struct Shortage {
     free: Free,
@@ -115,12 +97,12 @@ impl Shortage {
         }
     }
 
-    /// Whether the host can be short: memory is not left to the kernel.
+    /// Whether it can be short: memory is not left to the kernel.
     pub fn can_be_short(&self) -> bool {
         self.free != Free::Any
     }
 
-    /// How the host stood at the last look.
+    /// How it stood at the last look.
     pub fn need(&self) -> Need {
         self.need
     }
@@ -133,33 +115,33 @@ impl Shortage {
         self.need.missing_bytes = 0;
     }
 
-    /// Counts the host as not short until the next look, as nothing can be read of it.
+    /// Counts memory as not short until the next look, as nothing can be read of it.
     pub fn forget(&mut self) {
         self.need = Need::default();
     }
 
-    /// How the host stands.
-    pub fn look(&mut self, now: TimeMs, host: &HostReading) -> Need {
-        if self.total_bytes != host.total_bytes {
-            self.total_bytes = host.total_bytes;
+    /// How it stands.
+    pub fn look(&mut self, now: TimeMs, read: &Reading) -> Need {
+        if self.total_bytes != read.total_bytes {
+            self.total_bytes = read.total_bytes;
             let known = self.budget.take().map(|(_, pressure)| pressure);
-            let pressure = known.unwrap_or_else(|| Pressure::new(HOST_PRESSURE, 0));
-            let marks = marks_of(self.free, host.total_bytes);
+            let pressure = known.unwrap_or_else(|| Pressure::new(PRESSURE, 0));
+            let marks = marks_of(self.free, read.total_bytes);
             self.budget = marks.map(|marks| (marks, pressure));
         }
         let Some((marks, pressure)) = &mut self.budget else {
             return Need::default();
         };
-        let usage_bytes = host.total_bytes.saturating_sub(host.available_bytes);
+        let usage_bytes = read.total_bytes.saturating_sub(read.available_bytes);
         pressure.sample(now, usage_bytes, marks);
         let ask = pressure.ask(marks, Work::Ours);
         // A burst on a host with much memory left lasts no half minute.
-        let is_close = host.available_bytes < host.total_bytes / 4;
+        let is_close = read.available_bytes < read.total_bytes / 4;
         // Tasks may wait below limits of their own, of which the host knows nothing.
-        let waits = is_close && host.waiting_percent > Some(WAITING_PERCENT_MAX);
+        let waits = is_close && read.waiting_percent > Some(WAITING_PERCENT_MAX);
         let may_step = (self.stepped_at).is_none_or(|then| now.since(then) >= WAITING_STEP_MS);
         let step_bytes = match waits && may_step {
-            true => (host.total_bytes as f64 * WAITING_STEP) as u64,
+            true => (read.total_bytes as f64 * WAITING_STEP) as u64,
             false => 0,
         };
         if step_bytes > 0 {
@@ -167,7 +149,7 @@ impl Shortage {
         }
         self.need = Need {
             missing_bytes: ask.excess_bytes.max(step_bytes),
-            wanted_bytes: host.total_bytes - marks.high_bytes,
+            wanted_bytes: read.total_bytes - marks.high_bytes,
             is_near: waits
                 || pressure.is_reclaiming()
                 || is_close && pressure.is_near(marks, NEAR_MS),
@@ -177,9 +159,9 @@ impl Shortage {
     }
 }
 
-/// The marks of a host with so much memory; `None`: it is the kernel's business.
+/// The marks of so much memory; `None`: it is the kernel's business.
 fn marks_of(free: Free, total_bytes: u64) -> Option<Watermarks> {
-    let of = |budget_bytes| Watermarks::new(budget_bytes, &HOST_MARKS);
+    let of = |budget_bytes| Watermarks::new(budget_bytes, &MARKS);
     match free {
         Free::Any => None,
         Free::Auto => Some(of(total_bytes)),
@@ -203,28 +185,12 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    #[test]
-    fn below_a_limit_three_parts_in_a_hundred_are_kept_free() {
-        let missing_mib = |limit_mib: u64, usage_mib: u64| {
-            let reading = LimitReading {
-                limit_bytes: limit_mib * MIB,
-                usage_bytes: usage_mib * MIB,
-            };
-            reading.missing_bytes().div_ceil(MIB)
-        };
-        let limits = [(1000, 960), (1000, 980), (1000, 1000), (10, 20)];
-        assert_eq!(
-            limits.map(|(limit, usage)| missing_mib(limit, usage)),
-            [0, 10, 30, 1]
-        );
-    }
-
     /// What each look at a host of 8000 MiB asks for, MiB: a look a second.
     fn looks(free: Free, available_mib: &[u64], waiting_percent: Option<f64>) -> Vec<Need> {
         let mut shortage = Shortage::default();
         shortage.set_free(free);
         let look = |(second, mib): (usize, &u64)| {
-            let host = HostReading {
+            let host = Reading {
                 total_bytes: 8000 * MIB,
                 available_bytes: mib * MIB,
                 waiting_percent,
@@ -271,7 +237,7 @@ mod tests {
         let available_mib = |at: usize| fast[at];
         assert!((1400..2000).contains(&available_mib(near)), "{near}");
         assert!((430..=480).contains(&available_mib(short)), "{short}");
-        assert_eq!(needs[short].wait_ms, HOST_PRESSURE.wait_ms_min);
+        assert_eq!(needs[short].wait_ms, PRESSURE.wait_ms_min);
     }
 
     #[test]
@@ -306,7 +272,7 @@ mod tests {
         let mut shortage = Shortage::default();
         let mut missing_mib = 0;
         for now_ms in (0..3000).step_by(50) {
-            let host = HostReading {
+            let host = Reading {
                 total_bytes: 8000 * MIB,
                 available_bytes: 1500 * MIB,
                 waiting_percent: Some(50.0),
@@ -320,7 +286,7 @@ mod tests {
     fn where_nothing_is_left_to_take_reclaim_begins_again_at_the_high_mark() {
         let mut shortage = Shortage::default();
         let look = |shortage: &mut Shortage, now_ms, available_mib: u64| {
-            let host = HostReading {
+            let host = Reading {
                 total_bytes: 8000 * MIB,
                 available_bytes: available_mib * MIB,
                 waiting_percent: None,

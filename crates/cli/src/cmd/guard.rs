@@ -467,7 +467,7 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
             tell_news(parker.as_mut().map(Parker::news).unwrap_or_default());
             service.turn();
             match can_tell && turn == Turn::Next {
-                true => Attention::After(managed.next_look()),
+                true => Attention::After(managed.next_look(observer.elapsed())),
                 false => Attention::Enough,
             }
         },

@@ -99,6 +99,46 @@ fn near_a_parents_limit_the_oldest_goes_whoever_has_it_and_what_is_used_stays() 
     drop((idle, busy));
 }
 
+/// How often the group met its limit.
+fn nr_met(parent: &TestGroup) -> u64 {
+    let read = |name| fs::read_to_string(parent.path.join(name)).ok();
+    let of_v1 = read("memory.failcnt");
+    let of_v2 = || {
+        let events = read("memory.events")?;
+        let max = events.lines().find_map(|line| line.strip_prefix("max "));
+        max.map(str::to_owned)
+    };
+    let told = of_v1.or_else(of_v2).expect("it is counted");
+    told.trim().parse().expect("a number")
+}
+
+#[test]
+fn a_program_that_grows_below_a_parents_limit_finds_room_before_it_meets_it() {
+    live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    let parent = parent("guard-limit-growth");
+    let (idle, growing) = (parent.below("idle"), parent.below("growing"));
+    let mut sleeper = start(&idle);
+    let mut grower = Touch::start(["--size", "96M"]);
+    growing.take(grower.pid);
+    let (live, _rules) = guard(&parent);
+    wait_for(&live, "ages to be known", |status| {
+        bytes(of(status, &idle.name()), "idle_bytes") > 48 * MIB
+    });
+    set_limit(&parent, &(parent.usage_bytes() + 64 * MIB).to_string());
+    // 32 MiB more than there is room for, of which 12 MiB come a second, three times what is kept free of the limit.
+    for quarter in 0..32 {
+        let first = quarter * 768;
+        grower.ask(&format!("writerange {first} 768"));
+        sleep(Duration::from_millis(250) * patience());
+    }
+    assert_eq!(nr_met(&parent), 0);
+    set_limit(&parent, "none");
+    end(live);
+    assert_eq!(sleeper.ask("verify 0 16384"), "0", "pages are as they were");
+    drop((sleeper, grower));
+    drop((idle, growing));
+}
+
 #[test]
 fn near_a_parents_limit_nothing_goes_of_a_program_that_has_used_up_its_promise() {
     live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");

@@ -48,12 +48,9 @@ impl Managed {
             wanted_bytes,
             is_exhausted: self.host.is_exhausted,
         };
-        let is_enough = now.available_bytes >= now.wanted_bytes;
         if resort.look(now, &mut self.groups) {
             // Whether nothing is left has to be found anew: what was frozen gives what it holds.
             self.host.look_anew();
-        } else if is_enough {
-            self.host.is_exhausted = false;
         }
     }
 

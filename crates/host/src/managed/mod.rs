@@ -76,12 +76,13 @@ use fits::Fits;
 use group::Group;
 use limits::Limited;
 use moves::Moves;
-use need::Host;
+use need::Budget;
 use pace::Pace;
 use prices::Prices;
 use recalls::Recalls;
 use resort::Resort;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::time::Duration;
 use strata_control::guard;
 use strata_linux::access::{self, AccessChoice, AccessError};
@@ -163,10 +164,10 @@ pub struct Managed {
     tiers_looked_at: Option<(TierRules, Option<Nodes>)>,
     /// Groups that hold memory of guests, as of the last walk.
     guests: BTreeSet<GroupId>,
-    /// Limits that groups live under, as of the last walk.
-    limits: Vec<Limited>,
+    /// Limits that groups live under, as of the last walk, by path.
+    limits: BTreeMap<PathBuf, Limited>,
     /// How short the host is of memory.
-    host: Host,
+    host: Budget,
     /// What is done with whole groups then; `None` where that can't be undone, as nothing is kept.
     resort: Option<Resort>,
     groups: BTreeMap<GroupId, Group>,
@@ -200,7 +201,7 @@ impl Managed {
     /// No source of accesses works, or there can be no thread.
     pub fn start(config: ManagedConfig, rules: Rules) -> Result<Managed, ManagedError> {
         let (mut takes, mut amounts, mut recalls) = (None, None, None);
-        let mut host = Host::default();
+        let mut host = Budget::default();
         host.set_free(rules.free);
         if config.is_acting {
             let started = Takes::start(access::open(config.access)?);
@@ -226,7 +227,7 @@ impl Managed {
             moves: None,
             tiers_looked_at: None,
             guests: BTreeSet::new(),
-            limits: Vec::new(),
+            limits: BTreeMap::new(),
             resort: None,
             groups: BTreeMap::new(),
             nr_groups_seen: 0,
@@ -250,7 +251,7 @@ impl Managed {
 
     /// To be called again after [`Managed::next_look`]. Returns whether there was a walk.
     pub fn tick(&mut self, observer: &mut Observer) -> bool {
-        self.look_at_host(observer.elapsed());
+        self.look_at_need(observer.elapsed());
         if let Some(resort) = &mut self.resort {
             resort.turn(observer.elapsed(), &self.groups);
         }
@@ -306,11 +307,11 @@ impl Managed {
                 self.hold_files(observer);
             }
             // In need turns come many times a second, and not all that is read here changes as fast.
-            let is_second = self.host.is_second(observer.elapsed());
+            let is_second = self.pace.is_second(observer.elapsed());
             if is_second || is_after_walk {
                 self.hold(observer, is_after_walk);
-                self.relieve_limits(observer);
             }
+            self.relieve_limits(observer);
             if !self.takes.as_ref().is_some_and(Takes::are_under_way) {
                 self.relieve_host(observer);
             }
@@ -325,20 +326,37 @@ impl Managed {
     }
 
     /// When the next tick is to come.
-    pub fn next_look(&self) -> Duration {
+    pub fn next_look(&self, at: Duration) -> Duration {
         let turn = self.resort.as_ref().and_then(Resort::next_turn);
-        self.host.next_look().min(turn.unwrap_or(Duration::MAX))
+        let of_limits = self.limits.values();
+        let of_limits = of_limits.map(|limit| limit.next_look.saturating_sub(at));
+        let first = of_limits.chain(turn).min();
+        self.host.next_look().min(first.unwrap_or(Duration::MAX))
     }
 
-    /// Where the host will be short soon, the next walk and the next census come soon.
-    fn look_at_host(&mut self, at: Duration) {
-        if self.config.is_acting && self.host.look(at) {
-            let interval = self.host.walk_interval(self.rules.walk_interval());
-            self.pace.sooner(interval);
+    /// Where memory will be short soon, the next walk and the next census come soon.
+    fn look_at_need(&mut self, at: Duration) {
+        if !self.config.is_acting {
+            return;
+        }
+        let mut has_come_near = self.host.look(at, need::of_host);
+        for limit in self.limits.values_mut() {
+            has_come_near |= limit.look(at);
+        }
+        if has_come_near {
+            let share = self.processor_share();
+            self.pace.sooner(self.walk_interval(), share);
             if let Some(caches) = &mut self.caches {
                 caches.hurry(at);
             }
         }
+    }
+
+    /// From walk to walk where they cost little.
+    fn walk_interval(&self) -> Duration {
+        let budgets = self.limits.values().map(|limit| &limit.budget);
+        let usual = self.host.walk_interval(self.rules.walk_interval());
+        budgets.fold(usual, |least, budget| budget.walk_interval(least))
     }
 
     /// Where the thread that takes pages stands still, another one goes on without the process that holds it up.
@@ -473,7 +491,8 @@ impl Managed {
     fn begin_walk(&mut self, observer: &mut Observer) {
         let of_process = self.members();
         if self.config.is_acting {
-            self.limits = limits::of_groups(&self.groups);
+            self.limits = limits::of_groups(&self.groups, std::mem::take(&mut self.limits));
+            self.keep_bits(observer);
         }
         let mut pids: Vec<i32> = of_process.keys().copied().collect();
         if pids.is_empty() {
@@ -486,6 +505,18 @@ impl Managed {
             cpu_ns: overhead::cpu_ns(),
         });
         self.pages.begin_walk(observer);
+    }
+
+    /// The next walk clears no accessed bits of groups below a limit that is short where walks find nothing.
+    fn keep_bits(&mut self, observer: &mut Observer) {
+        let at = observer.elapsed();
+        let limits = self.limits.values_mut();
+        let vain = limits.filter_map(|limit| (!limit.budget.clears(at)).then_some(&limit.members));
+        let groups: BTreeSet<GroupId> = vain.flatten().copied().collect();
+        let spaces = self.pages.ledger().spaces();
+        let kept = spaces.filter(|(_, group)| groups.contains(group));
+        let kept: BTreeSet<SpaceId> = kept.map(|(space, _)| SpaceId(space.0)).collect();
+        observer.keep_bits(|space| kept.contains(&space));
     }
 
     /// Goes on with the walk under way; returns whether it has ended, and what it found was acted on.
@@ -603,8 +634,11 @@ impl Managed {
     fn pace(&mut self, now: Duration, cpu_ns: u64) {
         let earliest = self.pace.earliest(cpu_ns, self.processor_share());
         self.host.walked();
-        let usual = self.rules.walk_interval();
-        let interval = self.host.walk_interval(usual).max(earliest);
+        for limit in self.limits.values_mut() {
+            limit.budget.walked();
+            limit.next_look = Duration::ZERO;
+        }
+        let interval = self.walk_interval().max(earliest);
         self.pace.next_after(now, interval);
     }
 

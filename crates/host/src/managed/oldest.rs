@@ -82,25 +82,28 @@ impl Managed {
         if !self.config.is_acting {
             return;
         }
-        let missing = self.limits.iter().map(|limit| limit.read().missing_bytes());
-        for (number, missing_bytes) in missing.collect::<Vec<_>>().into_iter().enumerate() {
-            if missing_bytes > 0 && !self.takes.as_ref().is_some_and(Takes::are_under_way) {
-                let members = self.limits[number].members.clone();
-                let first = first(self.rules.cache_first.below_limits);
-                // Of a program that has used up its promise nothing goes. That is the kernel's, which takes page cache that
-                // programs read each second before memory that they read back from swap.
-                let keeps_promise = |group: &Group| !group.is_used_up();
+        let at = observer.elapsed();
+        let waits_for_rate = self.writes.room_pages(at) == Some(0);
+        let first = first(self.rules.cache_first.below_limits);
+        // Of a program that has used up its promise nothing goes. That is the kernel's, which takes page cache that
+        // programs read each second before memory that they read back from swap.
+        let keeps_promise = |group: &Group| !group.is_used_up();
+        let mut limits = std::mem::take(&mut self.limits);
+        for limit in limits.values_mut().filter(|limit| limit.is_read) {
+            if self.takes.as_ref().is_some_and(Takes::are_under_way) {
+                break;
+            }
+            limit.is_read = false;
+            let (members, missing_bytes) = (&limit.members, limit.budget.missing_bytes());
+            if missing_bytes > 0 && limit.budget.is_worth_looking(at) {
                 let asks = Asks::BelowLimit;
-                self.give(
-                    &members,
-                    keeps_promise,
-                    asks,
-                    missing_bytes,
-                    first,
-                    observer,
-                );
+                let found_bytes =
+                    self.give(members, keeps_promise, asks, missing_bytes, first, observer);
+                limit.budget.found_idle(at, found_bytes, waits_for_rate);
+                limit.look_again(at);
             }
         }
+        self.limits = limits;
     }
 
     /// Where the host is short: the oldest of all groups, promise or not.

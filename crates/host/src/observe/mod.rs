@@ -88,6 +88,8 @@ struct Watched {
     nr_entries: Option<NrEntries>,
     /// Before this, clearing would hold it up for too much of the time.
     rest_until: Instant,
+    /// The next walk clears nothing of it.
+    keeps_bits: bool,
     unclear: Unclear,
     /// The last walk left it out.
     is_left_out: bool,
@@ -266,6 +268,14 @@ impl Observer {
         }
     }
 
+    /// Of these, and of these alone, walks clear no accessed bits until this is said anew: pages accessed since the last clearing are
+    /// found accessed by each walk.
+    pub(crate) fn keep_bits(&mut self, is_meant: impl Fn(SpaceId) -> bool) {
+        for watched in self.spaces.values_mut() {
+            watched.keeps_bits = is_meant(watched.id);
+        }
+    }
+
     /// Whoever asked this space for its memory waits for long: it is left out for a while.
     pub(crate) fn leave_out(&mut self, space: SpaceId) {
         let mut spaces = self.spaces.values_mut();
@@ -393,7 +403,7 @@ impl Observer {
                 walking.walked.nr_idle_spaces += 1;
                 continue;
             }
-            let is_rested = watched.rest_until <= now && !self.is_last;
+            let is_rested = watched.rest_until <= now && !watched.keeps_bits && !self.is_last;
             let look = Look {
                 id: watched.id,
                 process: Arc::clone(&watched.process),
@@ -583,6 +593,7 @@ impl Observer {
                     cpu_ns_at_walk: None,
                     nr_entries: None,
                     rest_until: self.opened,
+                    keeps_bits: false,
                     unclear: Unclear::default(),
                     is_left_out: false,
                     tried_again: None,

@@ -6,11 +6,14 @@
 #   PART=leak       the same with one group that grows by 20 MiB a second from the 20th start on
 #   PART=real       the same with sandboxes of real programs, ARMS kernel and guard, SANDBOXES 45, STEP 6, HOLD 60
 #   PART=tabs       one more tab of chromium each STEP (5) s, up to TABS (60), in MIB (2500) MiB, ARMS kernel and guard
+# GUEST='--kernel 6.12' runs density or leak in a guest, with cgroup v2 and an emulated processor: counts say something there, times do not.
+# SANDBOXES 12, MIB 1200, STEP 15, HOLD 120 and one round then.
 # Locks most of this machine's memory meanwhile: nothing else should run. QUICK=1 is one round, of 60 sandboxes, 30 real ones in 4000 MiB or 45 tabs,
 # which rewrites nothing. STRATA names another binary. Programs that the machine lacks are put below target/; an arm that can't run is told and left out.
 source "$(dirname "$0")/lib.sh"
 
 part=${PART:-density} quick=${QUICK:-}
+[ -z "${GUEST:-}" ] || : "${SANDBOXES:=12}" "${MIB:=1200}" "${STEP:=15}" "${HOLD:=120}" "${ROUNDS:=1}"
 arms="kernel guard" count=${SANDBOXES:-90} mib=${MIB:-6000} step=${STEP:-3} hold=${HOLD:-150} starts="40 50" options=() needed=()
 case $part in
 density) arms="kernel kernel180 guard knows earlyoom oomd" ;;
@@ -27,7 +30,7 @@ tabs) rounds=1 count=${TABS:-45} step=${STEP:-4} ;;
 *) rounds=1 count=${SANDBOXES:-60} hold=${HOLD:-20} ;;
 esac
 
-scripts/setup.sh
+[ -n "${IN_GUEST:-}" ] || scripts/setup.sh
 [ -n "${STRATA:-}" ] || cargo build --release --quiet -p strata
 export STRATA=${STRATA:-$target_dir/release/strata} TEXT=$PWD/crates TOOLS=$target_dir/density REPOSITORY=$PWD
 PATH=$PATH:$target_dir/servers/bin
@@ -57,19 +60,32 @@ if [[ " $arms " = *" oomd "* ]] && ! { grep -qs memory /sys/fs/cgroup/cgroup.con
     say "$skipped"
     arms=$(sed 's/\boomd\b *//' <<<"$arms")
 fi
-for ((round = 0; round < rounds; round++)); do
-    for arm in $arms; do
-        say "round $((round + 1)): $arm"
-        [ "$arm" = guard ] && name=$work/guard || name=$arm
-        measure "$name" | tail -n 1 >>"$work/found"
+# Lines of JSON, one for each run.
+run() {
+    for ((round = 0; round < rounds; round++)); do
+        for arm in $arms; do
+            say "round $((round + 1)): $arm"
+            [ "$arm" = guard ] && name=$work/guard || name=$arm
+            measure "$name" | tail -n 1
+        done
     done
-done
+}
+in_guest() {
+    local asked=(IN_GUEST=1 PART="$part" ROUNDS="$rounds" SANDBOXES="$count" MIB="$mib" HOLD="$hold" STEP="$step" ARMS="$arms" STRATA="$STRATA" WORK=/disk/density)
+    # shellcheck disable=SC2086
+    scripts/guest.sh --mem 3072 --disk 2048 --timeout 7200 $GUEST -- env "${asked[@]}" scripts/evaluate-density.sh | tr -d '\r'
+}
+if [ -n "${IN_GUEST:-}" ]; then
+    run
+    exit
+fi
+if [ -n "${GUEST:-}" ]; then in_guest; else run; fi | tee "$work/found" >&2
 # shellcheck disable=SC2086
 { python3 -B scripts/density/table.py $starts <"$work/found"; [ -z "${skipped:-}" ] || printf '\n%s\n' "$skipped"; } | tee "$work/found.md"
 [ -z "$quick" ] || exit 0
 [ "$part" = tabs ] && asked="TABS=$count STEP=$step" || asked="SANDBOXES=$count STEP=$step HOLD=$hold"
 {
-    printf '%s, commit %s, kernel %s, %s processors, by\n\n    ROUNDS=%s %s MIB=%s ARMS="%s" PART=%s make evaluate-density\n\n' "$(date -u +%Y-%m-%d)" \
-        "$(git rev-parse --short HEAD)" "$(uname -r)" "$(nproc)" "$rounds" "$asked" "$mib" "$arms" "$part"
+    printf '%s, commit %s, kernel %s, %s processors, by\n\n    ROUNDS=%s %s MIB=%s ARMS="%s" PART=%s%s make evaluate-density\n\n' "$(date -u +%Y-%m-%d)" \
+        "$(git rev-parse --short HEAD)" "$(uname -r)" "$(nproc)" "$rounds" "$asked" "$mib" "$arms" "$part" "${GUEST:+ GUEST=\"$GUEST\"}"
     cat "$work/found.md"
-} | scripts/evaluate.py splice docs/validation/density.md "$part"
+} | scripts/evaluate.py splice docs/validation/density.md "$part${GUEST:+-guest}"

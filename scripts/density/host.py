@@ -21,6 +21,8 @@ COUNTS = """pswpin pswpout pgmajfault oom_kill workingset_refault_anon workingse
 allocstall_normal allocstall_movable""".split()
 HAS_V1 = os.path.isdir("/sys/fs/cgroup/memory")
 MOUNT = "/sys/fs/cgroup/memory" if HAS_V1 else "/sys/fs/cgroup"
+# On cgroup v1 those of the freezer are apart; containers have both.
+FREEZER = "/sys/fs/cgroup/freezer"
 SETTINGS = {"kernel180": {"swappiness": 180, "page-cluster": 0}}
 WITHOUT_GUARD = ("kernel", "kernel180", "knows", "earlyoom", "oomd")
 PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15
@@ -99,6 +101,7 @@ class Host(contextlib.ExitStack):
     def __init__(self, arm, mib, work):
         super().__init__()
         self.top, self.arm, self.mib, self.work, self.guard = f"{MOUNT}/density", arm, mib, work, None
+        self.tops = [self.top, *([f"{FREEZER}/density"] if os.path.isdir(FREEZER) else [])]
         signal.signal(signal.SIGTERM, lambda *_: sys.exit("density: ended from outside"))
         try:
             self.fill()
@@ -115,7 +118,8 @@ class Host(contextlib.ExitStack):
         with contextlib.suppress(PermissionError):
             write("/proc/self/oom_score_adj", -1000)
         self.callback(self.remove_groups)
-        os.makedirs(self.top, exist_ok=True)
+        for top in self.tops:
+            os.makedirs(top, exist_ok=True)
         if not HAS_V1:
             write(f"{MOUNT}/cgroup.subtree_control", "+memory")
             write(f"{self.top}/cgroup.subtree_control", "+memory")
@@ -154,11 +158,12 @@ class Host(contextlib.ExitStack):
 
     def start(self, name, command, **options):
         """A command in a cgroup of its own."""
-        group = f"{self.top}/{name}"
-        os.makedirs(group, exist_ok=True)
-        shell = 'echo $$ >"$0/cgroup.procs"; echo 1000 >/proc/$$/oom_score_adj; exec "$@"'
+        groups = [f"{top}/{name}" for top in self.tops]
+        for group in groups:
+            os.makedirs(group, exist_ok=True)
+        shell = 'for group in $0; do echo $$ >"$group/cgroup.procs"; done; echo 1000 >/proc/$$/oom_score_adj; exec "$@"'
         options = {"stderr": subprocess.DEVNULL, "start_new_session": True} | options
-        return subprocess.Popen(["sh", "-c", shell, group, *command], **options)
+        return subprocess.Popen(["sh", "-c", shell, " ".join(groups), *command], **options)
 
     def go_first(self, name):
         """All of a group, whatever its programs think of themselves."""
@@ -167,27 +172,37 @@ class Host(contextlib.ExitStack):
                 with contextlib.suppress(OSError):
                     write(f"/proc/{pid}/oom_score_adj", 1000)
 
+    def thaw(self):
+        """What is frozen on cgroup v1 can't die."""
+        for top in self.tops:
+            for name in os.listdir(top):
+                if os.path.exists(state := f"{top}/{name}/freezer.state"):
+                    write(state, "THAWED")
+
     def remove_groups(self):
         """Ends who is still there, which are those that what we started has started."""
-        for name in os.listdir(self.top):
-            if os.path.isdir(group := f"{self.top}/{name}"):
-                for _ in range(100):
-                    with open(f"{group}/cgroup.procs") as file:
-                        pids = file.read().split()
-                    for pid in pids:
-                        with contextlib.suppress(ProcessLookupError):
-                            os.kill(int(pid), signal.SIGKILL)
-                    with contextlib.suppress(OSError):
-                        os.rmdir(group)
-                        break
-                    time.sleep(0.1)
-        os.rmdir(self.top)
+        for group in [f"{top}/{name}" for top in self.tops for name in os.listdir(top)]:
+            for _ in range(100 * os.path.isdir(group)):
+                with open(f"{group}/cgroup.procs") as file:
+                    pids = file.read().split()
+                for pid in pids:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(int(pid), signal.SIGKILL)
+                self.thaw()
+                with contextlib.suppress(OSError):
+                    os.rmdir(group)
+                    break
+                time.sleep(0.1)
+        for top in self.tops:
+            os.rmdir(top)
 
     def kill(self, processes):
-        for one in processes:
-            if one.poll() is None:
-                os.killpg(one.pid, signal.SIGKILL)
-            one.wait()
+        while any([one.poll() is None for one in processes]):
+            for one in processes:
+                if one.poll() is None:
+                    os.killpg(one.pid, signal.SIGKILL)
+            self.thaw()
+            time.sleep(0.1)
 
     def say(self, text):
         memory = numbers("/proc/meminfo")

@@ -5,11 +5,11 @@
 #                   starts each STEP (3) s, in MIB (6000) MiB; HOLD (150) seconds after the last one
 #   PART=leak       the same with one group that grows by 20 MiB a second from the 20th start on
 #   PART=real       the same with sandboxes of real programs, ARMS kernel and guard, SANDBOXES 45, STEP 6, HOLD 60
-#   PART=tabs       one more tab of chromium each STEP (5) s, up to TABS (60), in MIB (2500) MiB, ARMS kernel and guard
+#   PART=tabs       one more tab of chromium each STEP (3) s, up to TABS (110), in MIB (2500) MiB, ARMS kernel and guard
 # GUEST='--kernel 6.12' runs density or leak in a guest, with cgroup v2 and an emulated processor: counts say something there, times do not.
 # SANDBOXES 12, MIB 1200, STEP 15, HOLD 120 and one round then.
-# Locks most of this machine's memory meanwhile: nothing else should run. QUICK=1 is one round, of 60 sandboxes, 30 real ones in 4000 MiB or 45 tabs,
-# which rewrites nothing. STRATA names another binary. Programs that the machine lacks are put below target/; an arm that can't run is told and left out.
+# Locks most of this machine's memory meanwhile: nothing else should run. QUICK=1 is one round, of 60 sandboxes, 30 real ones in 4000 MiB or 60 tabs
+# in 1500, which rewrites nothing. STRATA names another binary. Programs that the machine lacks are put below target/; an arm that can't run is told and left out.
 source "$(dirname "$0")/lib.sh"
 
 part=${PART:-density} quick=${QUICK:-}
@@ -19,14 +19,14 @@ case $part in
 density) arms="kernel kernel180 guard knows earlyoom oomd" ;;
 leak) options=(--leak 20) ;;
 real) count=${SANDBOXES:-45} step=${STEP:-6} hold=${HOLD:-60} starts="20 30" options=(--real) ;;
-tabs) count=${TABS:-60} mib=${MIB:-2500} step=${STEP:-5} needed=(chromium-headless-shell:chromium) ;;
+tabs) count=${TABS:-110} mib=${MIB:-2500} needed=(chromium-headless-shell:chromium) ;;
 *) fail "PART is density, leak, real or tabs" ;;
 esac
 arms=${ARMS:-$arms} rounds=${ROUNDS:-3}
 case "$part $arms " in "real "*" knows "* | "tabs "*" knows "*) fail "the arm knows is of the parts density and leak" ;; esac
 [ -z "$quick" ] || case $part in
 real) rounds=1 count=${SANDBOXES:-30} mib=${MIB:-4000} hold=${HOLD:-20} starts="10 20" ;;
-tabs) rounds=1 count=${TABS:-45} step=${STEP:-4} ;;
+tabs) rounds=1 count=${TABS:-60} mib=${MIB:-1500} ;;
 *) rounds=1 count=${SANDBOXES:-60} hold=${HOLD:-20} ;;
 esac
 

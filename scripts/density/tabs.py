@@ -3,7 +3,7 @@
 the last five, once to any. It ends when a tab is lost, when a switch takes 2 s, or with so many tabs. Prints a line each ten seconds, then
 one line of JSON.
 
-  tabs.py ARM [--tabs 60] [--mib 2500] [--step 5]
+  tabs.py ARM [--tabs 110] [--mib 2500] [--step 3]
 
 Host.py says what an ARM is. Pages come from a server on the loopback. Each has a site of its own, hence a process; 24 to 60 MiB of text as
 objects of its script, of which a switch reads a twentieth; a table of 2,000 rows, and a canvas. The browser is chromium-headless-shell. WORK
@@ -171,9 +171,9 @@ def opened(host, browser, url, asked, took, opens):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("arm")
-    parser.add_argument("--tabs", type=int, default=60)
+    parser.add_argument("--tabs", type=int, default=110)
     parser.add_argument("--mib", type=int, default=2500)
-    parser.add_argument("--step", type=float, default=5.0)
+    parser.add_argument("--step", type=float, default=3.0)
     asked = parser.parse_args()
     work = os.environ.get("WORK", "/var/tmp/density")
     shutil.rmtree(work, ignore_errors=True)

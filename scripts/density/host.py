@@ -107,6 +107,8 @@ class Host(contextlib.ExitStack):
             self.fill()
             self.look_after()
             time.sleep(2)
+            if self.guard and self.guard.poll() is not None:
+                sys.exit(f"density: who looks after memory in the arm {arm} has ended: {work}/*.out")
         except BaseException:
             self.close()
             raise

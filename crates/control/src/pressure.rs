@@ -4,7 +4,7 @@
 //! (`watermarks`), who reclaims (`reclaimer`), nor a clock.
 //!
 //! **Invariants** I1: reclaim starts at the high mark and stops at the low one; both are lowered by expected growth, at
-//! most by their distance. I2: while usage is below the marks and unchanged, the wait doubles up to its maximum.
+//! most by their distance as often as `ahead_marks_max` says. I2: while usage is below the marks and unchanged, the wait doubles up to its maximum.
 
 use crate::tunables::config;
 use crate::watermarks::Watermarks;
@@ -16,6 +16,8 @@ config! {
 
     /// Reclaim gets ahead of growth by what the program can allocate in this time, in which the loop reacts.
     reaction_ms: u64 = 10, 1..=100, "ms";
+    /// Reclaim gets ahead of growth by at most so many times the distance of two marks: what is ahead is memory that stays unused.
+    ahead_marks_max: u64 = 1, 1..=4, "marks";
     /// Growth is measured over so long at least, so that a burst is not taken for lasting growth; 0: from look to look, because a
     /// budget may be used up within milliseconds.
     growth_window_ms: u64 = 0, 0..=10_000, "ms";
@@ -82,7 +84,7 @@ impl Pressure {
         self.last_bytes = Some(usage_bytes);
         self.learn_growth(now, usage_bytes);
         let ahead = self.ahead_bytes(marks);
-        if usage_bytes > marks.high_bytes - ahead {
+        if usage_bytes > self.begin_bytes(marks) {
             self.is_reclaiming = true;
         } else if usage_bytes <= marks.low_bytes.saturating_sub(ahead) {
             self.is_reclaiming = false;
@@ -100,11 +102,15 @@ impl Pressure {
         }
     }
 
+    /// Usage above which reclaim begins, as fast as usage grows.
+    pub(crate) fn begin_bytes(&self, marks: &Watermarks) -> u64 {
+        marks.high_bytes.saturating_sub(self.ahead_bytes(marks))
+    }
+
     /// What the last sample asks for.
     pub(crate) fn ask(&mut self, marks: &Watermarks, work: Work) -> Ask {
         let config = self.config;
         let usage_bytes = self.last_bytes.unwrap_or(0);
-        let ahead = self.ahead_bytes(marks);
         let mut excess_bytes = 0;
         let is_theirs = work == Work::Theirs && usage_bytes <= marks.budget_bytes;
         self.wait_ms = if self.is_reclaiming && is_theirs {
@@ -115,7 +121,7 @@ impl Pressure {
         } else if self.is_unchanged {
             (self.wait_ms * 2).min(config.wait_ms_max)
         } else {
-            let headroom = (marks.high_bytes - ahead).saturating_sub(usage_bytes);
+            let headroom = self.begin_bytes(marks).saturating_sub(usage_bytes);
             let assumed = config.growth_assumed_bytes_per_ms;
             let per_ms = self.growth_bytes_per_ms.max(assumed);
             (headroom / per_ms).clamp(config.wait_ms_min, config.wait_ms_max)
@@ -160,7 +166,7 @@ impl Pressure {
 
     fn ahead_bytes(&self, marks: &Watermarks) -> u64 {
         let growth_bytes = self.growth_bytes_per_ms * self.config.reaction_ms;
-        growth_bytes.min(marks.high_bytes - marks.low_bytes)
+        growth_bytes.min((marks.high_bytes - marks.low_bytes) * self.config.ahead_marks_max)
     }
 
     fn learn_growth(&mut self, now: TimeMs, usage_bytes: u64) {

@@ -27,9 +27,11 @@ const MARKS: watermarks::Config = watermarks::Config {
     ..watermarks::Config::DEFAULT
 };
 /// What is idle is found by a walk of everybody, and compressed page by page: that takes seconds, not the milliseconds within which a
-/// budget's tunables may lie.
+/// budget's tunables may lie. A program that starts takes hundreds of MiB within a second, more than two marks of a small host lie apart: an
+/// eighth of memory at most is kept for that, while programs start.
 const PRESSURE: pressure::Config = pressure::Config {
     reaction_ms: 5000,
+    ahead_marks_max: 4,
     growth_window_ms: 1000,
     wait_ms_min: 50,
     ..pressure::Config::DEFAULT
@@ -40,7 +42,7 @@ const NEAR_MS: u64 = 30_000;
 /// How much memory is to be available.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Free {
-    /// A thirty-second, and what it grows by while Strata reacts, at most as much again.
+    /// A thirty-second, and what it grows by while Strata reacts, at most four times as much again.
     #[default]
     Auto,
     /// This share, and as much again as `Auto` adds for growth.
@@ -68,6 +70,8 @@ pub struct Need {
     pub missing_bytes: u64,
     /// With less available it is short; 0: it never is.
     pub wanted_bytes: u64,
+    /// With less available it is short, or will be before anything more can go, as fast as it grows: at least `wanted_bytes`.
+    pub begin_bytes: u64,
     /// It is short, or will be soon.
     pub is_near: bool,
     /// Look again after this, milliseconds.
@@ -150,6 +154,7 @@ impl Shortage {
         self.need = Need {
             missing_bytes: ask.excess_bytes.max(step_bytes),
             wanted_bytes: read.total_bytes - marks.high_bytes,
+            begin_bytes: read.total_bytes - pressure.begin_bytes(marks),
             is_near: waits
                 || pressure.is_reclaiming()
                 || is_close && pressure.is_near(marks, NEAR_MS),

@@ -45,11 +45,12 @@ pub(super) struct Budget {
     cleared_at: Duration,
 }
 
-/// What is read of the host; `None`: nothing can be.
+/// What is read of the host; `None`: nothing can be. What can't be reclaimed is no part of its budget: of a host whose memory is mostly set
+/// aside for guests, a share of all memory would be most of what is left.
 pub(super) fn of_host() -> Option<Reading> {
     let memory = MachineMemory::read().ok()?;
     Some(Reading {
-        total_bytes: memory.total_bytes,
+        total_bytes: memory.total_bytes.saturating_sub(memory.locked_bytes),
         available_bytes: memory.available_bytes,
         waiting_percent: memory_pressure_percent(),
     })
@@ -87,7 +88,7 @@ impl Budget {
     /// What has to go now: of memory that is short only until it is not, as what was used of late goes for that alone.
     pub(super) fn missing_bytes(&self) -> u64 {
         let need = self.need();
-        match need.wanted_bytes.saturating_sub(self.read.available_bytes) {
+        match need.begin_bytes.saturating_sub(self.read.available_bytes) {
             0 => need.missing_bytes,
             lacking => need.missing_bytes.min(lacking),
         }
@@ -98,9 +99,9 @@ impl Budget {
         self.read.available_bytes
     }
 
-    /// Whether less is available than is to be: else reclaim gets ahead of that.
+    /// Whether less is available than is to be while memory grows so fast: else reclaim gets ahead of that.
     fn is_short(&self) -> bool {
-        self.read.available_bytes < self.need().wanted_bytes
+        self.read.available_bytes < self.need().begin_bytes
     }
 
     /// What asks for memory, of the host: that is short, or gets ahead of that.

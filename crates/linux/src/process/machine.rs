@@ -13,6 +13,9 @@ const LRU_GEN_ENABLED: &str = "/sys/kernel/mm/lru_gen/enabled";
 pub struct MachineMemory {
     /// All usable memory.
     pub total_bytes: u64,
+    /// What can't be reclaimed: locked memory, and huge pages that are set aside.
+    #[serde(skip)]
+    pub locked_bytes: u64,
     /// What the kernel thinks new programs could have without swapping.
     pub available_bytes: u64,
     /// Unused.
@@ -48,6 +51,7 @@ impl MachineMemory {
         };
         MachineMemory {
             total_bytes: kib("MemTotal") * 1024,
+            locked_bytes: (kib("Unevictable") + kib("Hugetlb")) * 1024,
             available_bytes: kib("MemAvailable") * 1024,
             free_bytes: kib("MemFree") * 1024,
             anon_bytes: kib("AnonPages") * 1024,
@@ -100,9 +104,10 @@ mod tests {
     fn meminfo_is_read_by_its_keys() {
         let text = "MemTotal:  100 kB\nMemFree: 3 kB\nMemAvailable: 40 kB\nBuffers: 1 kB\nCached: 20 kB\n\
                     SwapCached: 77 kB\nSwapTotal: 9 kB\nSwapFree: 8 kB\nDirty: 2 kB\nAnonPages: 30 kB\n\
-                    Mapped: 5 kB\nShmem: 4 kB\nShmemHugePages: 99 kB\n";
+                    Mapped: 5 kB\nShmem: 4 kB\nShmemHugePages: 99 kB\nUnevictable: 6 kB\nMlocked: 5 kB\nHugePages_Total: 1\nHugetlb: 7 kB\n";
         let memory = MachineMemory::parse(text);
         assert_eq!(memory.total_bytes, 100 * 1024);
+        assert_eq!(memory.locked_bytes, 13 * 1024);
         assert_eq!(memory.available_bytes, 40 * 1024);
         assert_eq!(memory.free_bytes, 3 * 1024);
         assert_eq!(memory.swap_total_bytes, 9 * 1024);

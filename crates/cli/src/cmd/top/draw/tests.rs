@@ -222,6 +222,7 @@ fn host() -> HostView {
     HostView {
         memory: MachineMemory {
             total_bytes: 16_000 * MIB,
+            locked_bytes: 0,
             available_bytes: 9_000 * MIB,
             free_bytes: 1_200 * MIB,
             anon_bytes: 5_100 * MIB,

@@ -11,7 +11,6 @@
 //!
 //! **Invariants** I1: where rules leave memory to the kernel nothing is read, and the pace is that of a host far from short.
 
-use super::group::Asks;
 use std::time::Duration;
 use strata_control::shortage::{Free, Need, Reading, Shortage};
 use strata_linux::process::{MachineMemory, memory_pressure_percent};
@@ -100,16 +99,8 @@ impl Budget {
     }
 
     /// Whether less is available than is to be while memory grows so fast: else reclaim gets ahead of that.
-    fn is_short(&self) -> bool {
+    pub(super) fn is_short(&self) -> bool {
         self.read.available_bytes < self.need().begin_bytes
-    }
-
-    /// What asks for memory, of the host: that is short, or gets ahead of that.
-    pub(super) fn asks(&self) -> Asks {
-        match self.is_short() {
-            true => Asks::OfHostNow,
-            false => Asks::OfHostAhead,
-        }
     }
 
     /// Whether it can be short: rules do not leave memory to the kernel.

@@ -116,7 +116,10 @@ impl Managed {
         let all: Vec<GroupId> = self.groups.keys().copied().collect();
         let waits_for_rate = self.writes.room_pages(at) == Some(0);
         let first = first(self.rules.cache_first.of_host);
-        let asks = self.host.asks();
+        let asks = match self.host.is_short() {
+            true => Asks::OfHostNow,
+            false => Asks::OfHostAhead,
+        };
         let found_bytes = self.give(&all, |_| true, asks, missing_bytes, first, observer);
         self.host.found_idle(at, found_bytes, waits_for_rate);
     }

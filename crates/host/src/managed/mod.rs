@@ -507,18 +507,6 @@ impl Managed {
         self.pages.begin_walk(observer);
     }
 
-    /// The next walk clears no accessed bits of groups below a limit that is short where walks find nothing.
-    fn keep_bits(&mut self, observer: &mut Observer) {
-        let at = observer.elapsed();
-        let limits = self.limits.values_mut();
-        let vain = limits.filter_map(|limit| (!limit.budget.clears(at)).then_some(&limit.members));
-        let groups: BTreeSet<GroupId> = vain.flatten().copied().collect();
-        let spaces = self.pages.ledger().spaces();
-        let kept = spaces.filter(|(_, group)| groups.contains(group));
-        let kept: BTreeSet<SpaceId> = kept.map(|(space, _)| SpaceId(space.0)).collect();
-        observer.keep_bits(|space| kept.contains(&space));
-    }
-
     /// Goes on with the walk under way; returns whether it has ended, and what it found was acted on.
     fn go_on_walking(&mut self, observer: &mut Observer) -> bool {
         let Some(walking) = self.walking.take() else {

@@ -9,7 +9,8 @@ use super::by_amount;
 use super::group::{Asks, Group};
 use super::takes::Takes;
 use super::{Managed, WhyNotMore};
-use crate::observe::Observer;
+use crate::observe::{Observer, SpaceId};
+use std::collections::BTreeSet;
 use std::time::Duration;
 use strata_control::oldest::{First, Holder, Oldest, oldest};
 use strata_linux::addr::PAGE_BYTES;
@@ -104,6 +105,18 @@ impl Managed {
             }
         }
         self.limits = limits;
+    }
+
+    /// The next walk clears no accessed bits of groups below a limit that is short where walks find nothing.
+    pub(super) fn keep_bits(&mut self, observer: &mut Observer) {
+        let at = observer.elapsed();
+        let limits = self.limits.values_mut();
+        let vain = limits.filter_map(|limit| (!limit.budget.clears(at)).then_some(&limit.members));
+        let groups: BTreeSet<GroupId> = vain.flatten().copied().collect();
+        let spaces = self.pages.ledger().spaces();
+        let kept = spaces.filter(|(_, group)| groups.contains(group));
+        let kept: BTreeSet<SpaceId> = kept.map(|(space, _)| SpaceId(space.0)).collect();
+        observer.keep_bits(|space| kept.contains(&space));
     }
 
     /// Where the host is short: the oldest of all groups, promise or not.

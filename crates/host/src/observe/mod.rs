@@ -268,8 +268,8 @@ impl Observer {
         }
     }
 
-    /// Of these, and of these alone, walks clear no accessed bits until this is said anew: pages accessed since the last clearing are
-    /// found accessed by each walk.
+    /// Walks clear no accessed bits of these spaces until others are named: pages accessed since the last clearing are found accessed
+    /// by each walk.
     pub(crate) fn keep_bits(&mut self, is_meant: impl Fn(SpaceId) -> bool) {
         for watched in self.spaces.values_mut() {
             watched.keeps_bits = is_meant(watched.id);
@@ -342,7 +342,7 @@ impl Observer {
         let started = Instant::now();
         loop {
             if walking.looking.is_none() && !self.ask_next(&mut walking, visitor) {
-                walking.walked.wall_ns = nanos(walking.started.elapsed());
+                walking.walked.wall_ns = walking.started.elapsed().as_nanos() as u64;
                 return Some(walking.walked);
             }
             let left = wait.saturating_sub(started.elapsed());
@@ -632,8 +632,4 @@ impl Watched {
             why,
         }
     }
-}
-
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -27,14 +27,18 @@ const MARKS: watermarks::Config = watermarks::Config {
     ..watermarks::Config::DEFAULT
 };
 /// What is idle is found by a walk of everybody, and compressed page by page: that takes seconds, not the milliseconds within which a
-/// budget's tunables may lie. A program that starts takes hundreds of MiB within a second, more than two marks of a small host lie apart: an
-/// eighth of memory at most is kept for that, while programs start.
+/// budget's tunables may lie.
 const PRESSURE: pressure::Config = pressure::Config {
     reaction_ms: 5000,
-    ahead_marks_max: 4,
     growth_window_ms: 1000,
     wait_ms_min: 50,
     ..pressure::Config::DEFAULT
+};
+/// A program that starts takes hundreds of MiB within a second, more than two marks of a small host lie apart: while programs start, up to
+/// an eighth of the host's memory is kept for that.
+const HOST_PRESSURE: pressure::Config = pressure::Config {
+    ahead_marks_max: 4,
+    ..PRESSURE
 };
 /// Memory that will be short within so long is looked at more often, so that ages are known when they are needed.
 const NEAR_MS: u64 = 30_000;
@@ -81,6 +85,7 @@ pub struct Need {
 /// Whether memory is short; see the module.
 #[derive(Debug, Default)]
 pub struct Shortage {
+    is_of_host: bool,
     free: Free,
     total_bytes: u64,
     /// `None`: not looked at yet, or left to the kernel.
@@ -91,10 +96,19 @@ pub struct Shortage {
 }
 
 impl Shortage {
+    /// Of the host; `default` is that of a limit.
+    pub fn of_host() -> Shortage {
+        Shortage {
+            is_of_host: true,
+            ..Shortage::default()
+        }
+    }
+
     /// So much is to be available from now on.
     pub fn set_free(&mut self, free: Free) {
         if free != self.free {
             *self = Shortage {
+                is_of_host: self.is_of_host,
                 free,
                 ..Shortage::default()
             };
@@ -129,7 +143,11 @@ impl Shortage {
         if self.total_bytes != read.total_bytes {
             self.total_bytes = read.total_bytes;
             let known = self.budget.take().map(|(_, pressure)| pressure);
-            let pressure = known.unwrap_or_else(|| Pressure::new(PRESSURE, 0));
+            let config = match self.is_of_host {
+                true => HOST_PRESSURE,
+                false => PRESSURE,
+            };
+            let pressure = known.unwrap_or_else(|| Pressure::new(config, 0));
             let marks = marks_of(self.free, read.total_bytes);
             self.budget = marks.map(|marks| (marks, pressure));
         }
@@ -192,7 +210,7 @@ mod tests {
 
     /// What each look at a host of 8000 MiB asks for, MiB: a look a second.
     fn looks(free: Free, available_mib: &[u64], waiting_percent: Option<f64>) -> Vec<Need> {
-        let mut shortage = Shortage::default();
+        let mut shortage = Shortage::of_host();
         shortage.set_free(free);
         let look = |(second, mib): (usize, &u64)| {
             let host = Reading {
@@ -246,6 +264,35 @@ mod tests {
     }
 
     #[test]
+    fn while_programs_start_in_bursts_up_to_an_eighth_more_is_kept_and_a_host_that_holds_still_keeps_none()
+     {
+        let bursts: Vec<u64> = (0..9).map(|n| 4000 - 300 * n).collect();
+        let needs = looks(Free::Auto, &bursts, None);
+        let begins_mib = |need: &Need| need.begin_bytes / MIB;
+        assert_eq!(begins_mib(&needs[8]), 250 + 4 * 250);
+        assert_eq!(
+            needs[8].wanted_bytes,
+            250 * MIB,
+            "short it is below that only"
+        );
+        let needs = looks(Free::Auto, &[1600; 20], None);
+        assert_eq!(begins_mib(&needs[19]), 250);
+        let most = looks(Free::Share(0.95), &[7900, 7000], None);
+        assert_eq!(begins_mib(&most[1]), 8000, "no more than there is");
+        let mut limit = Shortage::default();
+        let mut begins_mib = 0;
+        for (second, available_mib) in (0..).zip(bursts) {
+            let read = Reading {
+                total_bytes: 8000 * MIB,
+                available_bytes: available_mib * MIB,
+                waiting_percent: None,
+            };
+            begins_mib = limit.look(TimeMs(second * 1000), &read).begin_bytes / MIB;
+        }
+        assert_eq!(begins_mib, 2 * 250, "page cache fills what a limit leaves");
+    }
+
+    #[test]
     fn a_burst_on_a_host_with_much_memory_left_is_nothing_to_hurry_for() {
         let needs = looks(Free::Auto, &[7000, 5000, 5000, 5000], None);
         assert!(needs.iter().all(|need| !need.is_near), "{needs:?}");
@@ -274,7 +321,7 @@ mod tests {
 
     #[test]
     fn however_often_a_host_whose_tasks_wait_is_looked_at_a_hundredth_goes_a_second() {
-        let mut shortage = Shortage::default();
+        let mut shortage = Shortage::of_host();
         let mut missing_mib = 0;
         for now_ms in (0..3000).step_by(50) {
             let host = Reading {
@@ -289,7 +336,7 @@ mod tests {
 
     #[test]
     fn where_nothing_is_left_to_take_reclaim_begins_again_at_the_high_mark() {
-        let mut shortage = Shortage::default();
+        let mut shortage = Shortage::of_host();
         let look = |shortage: &mut Shortage, now_ms, available_mib: u64| {
             let host = Reading {
                 total_bytes: 8000 * MIB,

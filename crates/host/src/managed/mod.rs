@@ -201,7 +201,7 @@ impl Managed {
     /// No source of accesses works, or there can be no thread.
     pub fn start(config: ManagedConfig, rules: Rules) -> Result<Managed, ManagedError> {
         let (mut takes, mut amounts, mut recalls) = (None, None, None);
-        let mut host = Budget::default();
+        let mut host = Budget::of_host();
         host.set_free(rules.free);
         if config.is_acting {
             let started = Takes::start(access::open(config.access)?);

@@ -56,6 +56,14 @@ pub(super) fn of_host() -> Option<Reading> {
 }
 
 impl Budget {
+    /// That of the host; `default` is that of a limit.
+    pub(super) fn of_host() -> Budget {
+        Budget {
+            shortage: Shortage::of_host(),
+            ..Budget::default()
+        }
+    }
+
     /// So much is to be available from now on.
     pub(super) fn set_free(&mut self, free: Free) {
         self.shortage.set_free(free);

@@ -54,6 +54,13 @@ impl Managed {
         }
     }
 
+    /// Who is stopped by turns runs or stands still, as it is time for.
+    pub(super) fn turn_held(&mut self, at: Duration) {
+        if let Some(resort) = &mut self.resort {
+            resort.turn(at, &self.groups);
+        }
+    }
+
     /// Lets all go on that were slowed or stopped.
     pub(super) fn let_go_on(&mut self) {
         if let Some(resort) = &mut self.resort {

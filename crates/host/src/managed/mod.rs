@@ -252,9 +252,7 @@ impl Managed {
     /// To be called again after [`Managed::next_look`]. Returns whether there was a walk.
     pub fn tick(&mut self, observer: &mut Observer) -> bool {
         self.look_at_need(observer.elapsed());
-        if let Some(resort) = &mut self.resort {
-            resort.turn(observer.elapsed(), &self.groups);
-        }
+        self.turn_held(observer.elapsed());
         self.is_brought_back |= self.look_at_swap(observer);
         self.look_at_cache(observer.elapsed());
         self.look_at_moves(observer.elapsed());

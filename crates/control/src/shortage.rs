@@ -115,7 +115,7 @@ impl Shortage {
         }
     }
 
-    /// Whether it can be short: memory is not left to the kernel.
+    /// Whether memory can be short: it is not left to the kernel.
     pub fn can_be_short(&self) -> bool {
         self.free != Free::Any
     }

@@ -326,9 +326,8 @@ impl Managed {
     /// When the next tick is to come.
     pub fn next_look(&self, at: Duration) -> Duration {
         let turn = self.resort.as_ref().and_then(Resort::next_turn);
-        let of_limits = self.limits.values();
-        let of_limits = of_limits.map(|limit| limit.next_look.saturating_sub(at));
-        let first = of_limits.chain(turn).min();
+        let waits = (self.limits.values()).map(|limit| limit.next_look.saturating_sub(at));
+        let first = waits.chain(turn).min();
         self.host.next_look().min(first.unwrap_or(Duration::MAX))
     }
 

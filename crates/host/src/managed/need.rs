@@ -111,7 +111,7 @@ impl Budget {
         self.read.available_bytes < self.need().begin_bytes
     }
 
-    /// Whether it can be short: rules do not leave memory to the kernel.
+    /// Whether memory can be short: rules do not leave it to the kernel.
     pub(super) fn can_be_short(&self) -> bool {
         self.shortage.can_be_short()
     }

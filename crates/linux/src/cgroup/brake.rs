@@ -77,7 +77,7 @@ impl Brake {
         })
     }
 
-    /// Whether it stops the group for good.
+    /// Whether the group stands still until the brake ends, rather than grows slowly or by turns.
     pub fn is_to_freeze(&self) -> bool {
         matches!(self, Brake::Freezer(_))
     }

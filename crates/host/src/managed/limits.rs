@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use strata_control::shortage::Reading;
 use strata_linux::cgroup::GroupReader;
+use strata_linux::process::Stolen;
 use strata_lru::GroupId;
 
 /// A limit, and the watched groups under it.
@@ -33,12 +34,12 @@ impl Limited {
             return false;
         }
         let reader = &self.reader;
-        let read = || {
+        let read = |_: &mut Option<Stolen>| {
             let total_bytes = reader.budget_bytes()?;
             Some(Reading {
                 total_bytes,
                 available_bytes: total_bytes.saturating_sub(reader.usage_bytes()?),
-                waiting_percent: None,
+                ..Reading::default()
             })
         };
         let has_come_near = self.budget.look(at, read);

@@ -454,3 +454,30 @@ fn waking_takes_no_swap_down_that_a_group_has_no_room_for_until_there_is_room() 
     drop(other);
     assert!(!swap_devices().contains(&device));
 }
+
+#[test]
+fn a_busy_program_near_its_limit_is_not_killed_as_its_swap_stays_whatever_other_swap_there_is() {
+    live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    let other = OwnSwap::zram("512M");
+    let group = TestGroup::new("park-busy");
+    let mut touch = Touch::start(["--size", "80M"]);
+    group.take(touch.pid);
+    touch.ask("writerange 0 8192");
+    let pid = touch.pid.to_string();
+    parked(&["--pid", &pid]);
+    // Below half of its limit is in swap, and all that is in memory is in use.
+    group.limit(Some(72 * MIB));
+    touch.ask("writerange 8192 12288");
+    touch.ask("hammerrange 8192 12288");
+    let done = wake(&["--all"]);
+    assert!(done.stderr.contains("stays in use"), "{}", done.stderr);
+    group.limit(None);
+    wait_until("the keeper to take it down", || {
+        !run_dir().join("park").exists()
+    });
+    touch.ask("rest");
+    assert_eq!(touch.ask("verify 0 20480"), "0", "pages as they were");
+    drop(touch);
+    drop(group);
+    drop(other);
+}

@@ -2,9 +2,8 @@
 //!
 //! ```text
 //!   memory     what the device holds, and a margin, must be available
-//!   each group what it has in swap, at most what the device holds, must fit below its limit; or other swap has room for as
-//!              much, and it is less than half of the limit: then the kernel finds older memory of the group to swap in its
-//!              stead. Of a group that is to hold more it kills, whatever room other swap has
+//!   each group what it has in swap, at most what the device holds, must fit below its limit: the kernel kills in a group that
+//!              is at its limit, whatever room other swap has
 //! ```
 //!
 //! No counter says in which device the pages of a group lie, so all that a group has in swap is taken to be in this one. While
@@ -25,9 +24,6 @@ use crate::cgroup::{CgroupError, GroupReader};
 
 /// What must stay free below a group's limit: each processor sets 256 KiB of it aside.
 const GROUP_MARGIN_BYTES: u64 = 4 << 20;
-
-/// Of what a group may hold, the part that other memory of it can be exchanged for while swap is taken down: one in so many.
-const EXCHANGED_PART: u64 = 2;
 
 /// A group with a limit.
 #[derive(Clone, Debug)]
@@ -75,12 +71,8 @@ pub(super) fn check(path: &Path) -> Result<(), SwapError> {
             });
         }
     };
-    let others = areas.iter().filter(|area| area.path != path);
-    let elsewhere_bytes = others
-        .map(|area| area.size_bytes.saturating_sub(area.used_bytes))
-        .sum();
     let limited = groups.iter().filter_map(Limited::of);
-    match crowded(limited, used_bytes, elsewhere_bytes) {
+    match crowded(limited, used_bytes) {
         None => Ok(()),
         Some((group, swapped_bytes, room_bytes)) => Err(SwapError::GroupWontFit {
             path: path.to_owned(),
@@ -111,12 +103,10 @@ impl Limited {
     }
 }
 
-/// The first group that has no room for what may come back of it, where so much is free on other devices; how much that is, and
-/// the room.
+/// The first group that has no room for what may come back of it; how much that is, and the room.
 fn crowded(
     groups: impl IntoIterator<Item = Limited>,
     used_bytes: u64,
-    elsewhere_bytes: u64,
 ) -> Option<(Limited, u64, u64)> {
     groups.into_iter().find_map(|group| {
         let room_bytes = group
@@ -124,8 +114,7 @@ fn crowded(
             .saturating_sub(group.kept_bytes)
             .saturating_sub(GROUP_MARGIN_BYTES);
         let back_bytes = group.swapped_bytes.unwrap_or(u64::MAX).min(used_bytes);
-        let exchanged_bytes = elsewhere_bytes.min(group.limit_bytes / EXCHANGED_PART);
-        (back_bytes > room_bytes.max(exchanged_bytes)).then_some((group, back_bytes, room_bytes))
+        (back_bytes > room_bytes).then_some((group, back_bytes, room_bytes))
     })
 }
 
@@ -154,7 +143,7 @@ mod tests {
             kept_bytes: kept_mib * MIB,
             swapped_bytes: swapped_mib.map(|mib| mib * MIB),
         };
-        let crowds = |group, used_mib: u64| crowded([group], used_mib * MIB, 0).is_some();
+        let crowds = |group, used_mib: u64| crowded([group], used_mib * MIB).is_some();
         assert!(crowds(group(16, 4, Some(64)), 128));
         assert!(!crowds(group(100, 4, Some(64)), 128));
         assert!(crowds(group(68, 4, Some(64)), 128), "a margin");
@@ -163,16 +152,6 @@ mod tests {
         assert!(!crowds(group(16, 16, Some(0)), 128), "nothing of it comes");
         assert!(crowds(group(16, 4, None), 128), "as much as can be");
         let above = [group(300, 4, Some(64)), group(100, 50, Some(64))];
-        assert!(crowded(above, 128 * MIB, 0).is_some(), "the second");
-        let elsewhere = |group, free_mib: u64| crowded([group], 128 * MIB, free_mib * MIB);
-        assert!(elsewhere(group(128, 128, Some(64)), 64).is_none());
-        assert!(
-            elsewhere(group(128, 128, Some(64)), 63).is_some(),
-            "no room there"
-        );
-        assert!(
-            elsewhere(group(126, 126, Some(64)), 64).is_some(),
-            "too much of it"
-        );
+        assert!(crowded(above, 128 * MIB).is_some(), "the second");
     }
 }

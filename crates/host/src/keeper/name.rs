@@ -10,7 +10,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use strata_linux::run_dir::{PARKED_DIR, is_common};
+use strata_linux::run_dir::{GUARD_DIR, PARK_DIR, PARKED_DIR, is_no_run};
 
 /// Longest name: with the path around it a socket's address still fits.
 const NAME_BYTES_MAX: usize = 64;
@@ -23,7 +23,7 @@ pub struct SessionName(String);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} can't be a run's name: a name begins with a letter and has up to {NAME_BYTES_MAX} letters, digits and \
-     - _ . (and is not {PARKED_DIR}), such as web or db-2"
+     - _ . (and is not {PARKED_DIR}, {PARK_DIR} or {GUARD_DIR}), such as web or db-2"
 )]
 pub struct BadSessionName(String);
 
@@ -35,7 +35,7 @@ impl FromStr for SessionName {
         let is_name = text.starts_with(|c: char| c.is_ascii_alphabetic())
             && text.len() <= NAME_BYTES_MAX
             && text.chars().all(is_part)
-            && !is_common(text.as_ref());
+            && !is_no_run(text.as_ref());
         match is_name {
             true => Ok(SessionName(text.to_owned())),
             false => Err(BadSessionName(text.to_owned())),
@@ -77,6 +77,8 @@ mod tests {
             "web\u{1b}[2J",
             "w\u{e9}b",
             "parked",
+            "park",
+            "guard",
             too_long.as_str(),
         ];
         for text in bad {

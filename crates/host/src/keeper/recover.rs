@@ -1,7 +1,8 @@
 //! Cleaning up after those who could not: the second line, at the next start.
 
-use std::fs;
+use std::fs::{self, Metadata};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::state::{State, claim_directory, remove_directory};
@@ -31,7 +32,7 @@ pub enum Outcome {
 }
 
 /// Looks through the run directory and undoes what nobody holds. Sessions of living Stratas and
-/// keepers are left alone, swap that is kept stays, and neither is reported.
+/// keepers, and to a user those of others, are left alone, swap that is kept stays, and neither is reported.
 ///
 /// # Errors
 /// If the run directory can't be read; one that does not exist holds nothing.
@@ -48,9 +49,11 @@ pub fn recover_in(run_dir: &Path) -> io::Result<Vec<Recovered>> {
     let names = names(run_dir)?.into_iter().filter(|name| !is_common(name));
     let directories = names.map(|name| run_dir.join(name));
     let mut found = Vec::new();
-    for directory in
-        directories.filter(|path| fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()))
-    {
+    let own = rustix::process::geteuid();
+    // What a user may not undo is left to root.
+    let is_ours =
+        |found: Metadata| found.is_dir() && (own.is_root() || found.uid() == own.as_raw());
+    for directory in directories.filter(|path| fs::symlink_metadata(path).is_ok_and(is_ours)) {
         let is_kept = is_kept(&directory);
         let outcome = match claim_directory(run_dir, &directory) {
             Ok(Some(_lock)) if is_kept => match recover_kept(&directory) {

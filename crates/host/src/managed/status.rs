@@ -18,13 +18,12 @@ use std::time::Duration;
 use strata_control::promise::Standing;
 use strata_linux::actuator::Unmoved;
 use strata_linux::process::MachineMemory;
-use strata_linux::rights;
-use strata_linux::run_dir::run_dir;
+use strata_linux::run_dir::{GUARD_DIR, run_dir};
 use strata_linux::swap;
 use strata_linux::units::Bytes;
 
 /// The name of a guard's session: two can't have it.
-pub(super) const NAME: &str = "guard";
+pub(super) const NAME: &str = GUARD_DIR;
 /// The file below the session's directory.
 const FILE: &str = "status.json";
 
@@ -47,7 +46,7 @@ pub enum StatusError {
     #[error("the guard (pid {0}) has not walked yet; ask again in a while")]
     NotYet(i32),
     /// It can't be told whether there is one, or what it says.
-    #[error("whether a guard runs, and how it stands, can't be read in {}: {source}{}", path.display(), remedy(source))]
+    #[error("whether a guard runs, and how it stands, can't be read in {}: {source}", path.display())]
     Unreadable {
         /// The session's directory.
         path: PathBuf,
@@ -68,15 +67,6 @@ pub enum StatusError {
     /// Nothing would move.
     #[error("no guard with --tiers runs that has slower memory to move pages to")]
     NoTiers,
-}
-
-fn remedy(why: &io::Error) -> String {
-    match why.kind() {
-        io::ErrorKind::PermissionDenied => {
-            format!("; {}", rights::advice("the right to read there"))
-        }
-        _ => String::new(),
-    }
 }
 
 /// When walks come.

@@ -5,10 +5,11 @@
 use crate::keeper::{KeptSwapError, Session};
 use std::path::PathBuf;
 use std::time::Duration;
+use strata_linux::run_dir::PARK_DIR;
 use strata_linux::swap::SwapSpec;
 
 /// The session that the swap is recorded in.
-const NAME: &str = "park";
+const NAME: &str = PARK_DIR;
 /// How long another `park` or `wake` is waited for that has it: taking swap down takes seconds.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 

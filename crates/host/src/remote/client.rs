@@ -13,7 +13,7 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use strata_linux::run_dir::{SOCKET_NAME, names, run_dir};
+use strata_linux::run_dir::{SOCKET_NAME, is_no_run, names, run_dir};
 
 /// A Strata answers at its next tick, which it is woken for.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
@@ -92,7 +92,8 @@ pub struct Running {
 /// Stratas that run on this machine and can be reached, by id.
 fn running_in(run_dir: &Path) -> Result<Vec<Running>, RemoteError> {
     let mut found: Vec<Running> = Vec::new();
-    for name in names(run_dir).map_err(io_error("reading", run_dir))? {
+    let names = names(run_dir).map_err(io_error("reading", run_dir))?;
+    for name in names.into_iter().filter(|name| !is_no_run(name)) {
         let socket = run_dir.join(&name).join(SOCKET_NAME);
         // One that died without cleaning up has a socket that nobody listens on.
         let is_there = match dial(&socket, Wait::No) {

@@ -21,10 +21,19 @@ pub use read::{names, read};
 
 /// Beside the session directories: what is parked.
 pub const PARKED_DIR: &str = "parked";
+/// The session of the guard.
+pub const GUARD_DIR: &str = "guard";
+/// The session whose swap is for what is parked.
+pub const PARK_DIR: &str = "park";
 
 /// Whether an entry of the run directory is there for all sessions, and none itself.
 pub fn is_common(name: &std::ffi::OsStr) -> bool {
     name == PARKED_DIR
+}
+
+/// Whether an entry of the run directory is no run's: no run has such a name.
+pub fn is_no_run(name: &std::ffi::OsStr) -> bool {
+    is_common(name) || name == GUARD_DIR || name == PARK_DIR
 }
 
 /// The socket's name in the state directory.

@@ -127,12 +127,34 @@ fn whoever_may_not_look_is_told_so_and_not_that_no_guard_runs() {
         let told = String::from_utf8_lossy(&asked.stderr).into_owned();
         assert_eq!(asked.status.code(), Some(1), "{told}");
         assert_has(&told, "denied");
-        assert_has(&told, "run as root");
+        assert_eq!(told.matches("run as root").count(), 1, "{told}");
         assert!(
             !told.contains("no guard") && !told.contains("no history"),
             "{told}"
         );
     }
+    let asked = |words: &[&str]| {
+        let mut asked = Strata::new(words.iter().copied()).command();
+        let asked = asked.uid(65534).gid(65534).output().expect("as before");
+        String::from_utf8_lossy(&asked.stdout).into_owned()
+            + &String::from_utf8_lossy(&asked.stderr)
+    };
+    let group = idler.name();
+    for words in [
+        &["park", "--cgroup", &group][..],
+        &[
+            "guard", "--cgroup", &group, "--access", "smaps", "--for", "1s",
+        ],
+        &["top", "--once", "--for", "2s"],
+    ] {
+        let told = asked(words);
+        assert_has(&told, "can't be read");
+        assert_has(&told, "run as root");
+    }
+    // The session of the guard is no run, let alone one that has died.
+    assert_has(&asked(&["ctl", "status"]), "no strata run is running");
+    let run = ["run", "--memory", "64M", "--no-cgroup", "--", "true"];
+    assert!(!asked(&run).contains("has died"));
     end(live);
     idler.end();
 }

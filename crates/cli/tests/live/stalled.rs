@@ -165,6 +165,21 @@ fn a_program_that_holds_the_lock_of_its_memory_holds_up_neither_guard_nor_park()
         park.stderr.contains("may hold a lock of the address space"),
         "{park:?}"
     );
+    // Who watches it says that nothing is known of it.
+    let directory = tempfile::tempdir().expect("a directory");
+    let recording = directory.path().join("it.strata").display().to_string();
+    for watch in [
+        &["wss", "--for", "3s", "--window", "1s", "--pid", &pid][..],
+        &["top", "--once", "--for", "3s", "--pid", &pid],
+        &["record", "--for", "2s", "-o", &recording, "--pid", &pid],
+    ] {
+        let told = Strata::new(watch.iter().copied()).finish();
+        let all = told.stdout.clone() + &told.stderr;
+        assert!(
+            all.contains("may hold a lock of the address space"),
+            "{watch:?}: {told:?}"
+        );
+    }
     live.signal(Signal::TERM);
     assert_eq!(live.end().code(), Some(0), "{}", live.stderr());
     idler.end();

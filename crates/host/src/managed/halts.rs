@@ -20,7 +20,6 @@ impl Managed {
     /// after the first walk by other rules, of which of them it was not told yet that nobody goes by them.
     pub fn news(&mut self) -> Vec<News> {
         let mut news = std::mem::take(&mut self.news);
-        news.extend(self.left_out.news());
         news.extend(self.resort.iter_mut().flat_map(Resort::news));
         news.extend(self.fits.news());
         news

@@ -67,7 +67,6 @@ pub use writes::SwapWriteBound;
 
 use crate::news::News;
 use crate::observe::ledger::AgedPages;
-use crate::observe::left_out::LeftOuts;
 use crate::observe::{Observer, SpaceId, Subject, Walked, own_pid};
 use crate::run::overhead;
 use by_amount::Amounts;
@@ -179,7 +178,8 @@ pub struct Managed {
     pace: Pace,
     /// The walk under way.
     walking: Option<Walking>,
-    left_out: LeftOuts,
+    /// Processes that the last walk left out.
+    nr_left_out: u64,
     /// What went wrong with processes in the last walk.
     troubles: Vec<String>,
     /// What is to be told.
@@ -234,7 +234,7 @@ impl Managed {
             fits: Fits::default(),
             pace: Pace::start(),
             walking: None,
-            left_out: LeftOuts::default(),
+            nr_left_out: 0,
             troubles: Vec::new(),
             news: Vec::new(),
             no_swap: None,
@@ -469,7 +469,7 @@ impl Managed {
         );
         let before = self.caches.as_ref().map(Caches::dropped_before_bytes);
         status.dropped_cache_bytes += before.unwrap_or(0);
-        status.nr_left_out_processes = self.left_out.nr_processes();
+        status.nr_left_out_processes = self.nr_left_out;
         status.walks = self.pace.times;
         status.room = self.room().filter(|_| self.config.is_acting);
         status.fits = self.fits.all.clone();
@@ -526,7 +526,8 @@ impl Managed {
             self.pages.brought_back();
         }
         self.troubles = walked.troubles;
-        self.left_out.look(walked.left_out);
+        self.nr_left_out = walked.left_out.len() as u64;
+        self.news.extend(walked.news);
         let is_time_to_trim = self.pace.walked();
         self.has_walked = true;
         for (space, process) in observer.processes() {

@@ -1,5 +1,6 @@
 //! Processes that walks leave out, because whoever asks them for their memory may wait for long: each is told once. Who is left
-//! out of one walk alone waited for a moment, as pages on their way elsewhere have anybody wait, and is not told.
+//! out of one walk alone waited for a moment, as pages on their way elsewhere have anybody wait, and is not told. That some may
+//! not be read is told once for all.
 //!
 //! **Owns** who was told. **Does not own** who is left out (`Observer`).
 
@@ -26,38 +27,42 @@ impl fmt::Display for LeftOut {
 
 /// Who is left out, and what is new of it.
 #[derive(Debug, Default)]
-pub(crate) struct LeftOuts {
+pub(super) struct LeftOuts {
     /// Those of the last walk, and whether they were told.
     pids: BTreeMap<i32, bool>,
-    news: Vec<News>,
+    /// It was told that some may not be read.
+    has_told_refused: bool,
 }
 
 impl LeftOuts {
-    /// A walk has left these out.
-    pub(crate) fn look(&mut self, all: Vec<LeftOut>) {
+    /// A walk has left these out: what is new.
+    pub(super) fn look(&mut self, all: &[LeftOut]) -> Vec<News> {
         let before = std::mem::take(&mut self.pids);
+        let mut news = Vec::new();
         for left_out in all {
             let was_left_out = before.get(&left_out.pid).copied();
             if was_left_out == Some(false) {
-                self.news.push(News::Warning(left_out.to_string()));
+                news.push(News::Warning(left_out.to_string()));
             }
             self.pids.insert(left_out.pid, was_left_out.is_some());
         }
         let were_told = before.iter().filter(|(_, is_told)| **is_told);
         for (pid, _) in were_told.filter(|(pid, _)| !self.pids.contains_key(pid)) {
             let told = format!("process {pid} is left out no more");
-            self.news.push(News::Note(told));
+            news.push(News::Note(told));
         }
+        news
     }
 
-    /// What is new since the last call.
-    pub(crate) fn news(&mut self) -> Vec<News> {
-        std::mem::take(&mut self.news)
-    }
-
-    /// How many the last walk left out.
-    pub(crate) fn nr_processes(&self) -> u64 {
-        self.pids.len() as u64
+    /// These may not be read: what is new, which is told of the first ones.
+    pub(super) fn look_at_refused(&mut self, all: &[String]) -> Option<News> {
+        let first = all.first().filter(|_| !self.has_told_refused)?;
+        self.has_told_refused = true;
+        let others = match all.len() {
+            1 => String::new(),
+            nr => format!("; and so it is with {} more", nr - 1),
+        };
+        Some(News::Warning(format!("{first}{others}")))
     }
 }
 
@@ -74,22 +79,25 @@ mod tests {
         };
         let mut all = LeftOuts::default();
         for _ in 0..2 {
-            all.look(vec![left_out(7)]);
-            assert_eq!(
-                (all.news(), all.nr_processes()),
-                (vec![], 1),
-                "for a moment"
-            );
-            all.look(Vec::new());
-            assert_eq!((all.news(), all.nr_processes()), (vec![], 0));
+            assert_eq!(all.look(&[left_out(7)]), [], "for a moment");
+            assert_eq!(all.look(&[]), []);
         }
-        for _ in 0..3 {
-            all.look(vec![left_out(7)]);
-        }
+        assert_eq!(all.look(&[left_out(7)]), []);
         let told = News::Warning("process 7 (db): its thread waits".to_owned());
-        assert_eq!((all.news(), all.nr_processes()), (vec![told], 1));
-        all.look(Vec::new());
+        assert_eq!(all.look(&[left_out(7)]), [told]);
+        assert_eq!(all.look(&[left_out(7)]), []);
         let told = News::Note("process 7 is left out no more".to_owned());
-        assert_eq!((all.news(), all.nr_processes()), (vec![told], 0));
+        assert_eq!(all.look(&[]), [told]);
+    }
+
+    #[test]
+    fn that_processes_may_not_be_read_is_told_once() {
+        let mut all = LeftOuts::default();
+        let refused = |pid| format!("process {pid} can't be read");
+        assert_eq!(all.look_at_refused(&[]), None);
+        let told = "process 7 can't be read; and so it is with 2 more";
+        let told = Some(News::Warning(told.to_owned()));
+        assert_eq!(all.look_at_refused(&[7, 8, 9].map(refused)), told);
+        assert_eq!(all.look_at_refused(&[refused(10)]), None);
     }
 }

@@ -28,7 +28,7 @@ pub mod cache;
 pub mod files;
 pub mod guest;
 pub mod ledger;
-pub(crate) mod left_out;
+mod left_out;
 mod look;
 pub mod overview;
 mod pieces;
@@ -49,6 +49,7 @@ pub(crate) use source::OpenSource;
 pub use subject::{Subject, SubjectError};
 
 pub use left_out::LeftOut;
+use left_out::LeftOuts;
 use look::{Ask, Look, Looked, Looker};
 pub(crate) use pieces::SpaceNumbers;
 pub use pieces::{Piece, SpaceId, Visitor};
@@ -59,7 +60,7 @@ use strata_linux::access::{
     self, AccessChoice, AccessError, AccessSource, ClearIntent, NrEntries, SourceInfo,
 };
 use strata_linux::hold_up;
-use strata_linux::process::{Mapping, MemoryDevices, Process, ProcessError, ProcessTree};
+use strata_linux::process::{Mapping, MemoryDevices, Process, ProcessTree};
 use strata_lru::NodeId;
 use subject::Members;
 pub(crate) use subject::own_pid;
@@ -133,6 +134,7 @@ pub struct Observer {
     /// Those that stood still, as long as they do.
     lost: Vec<walker::Lost>,
     walking: Option<Walking>,
+    left_out: LeftOuts,
     devices: MemoryDevices,
     opened: Instant,
     /// No walk comes after the next one.
@@ -203,6 +205,7 @@ impl Observer {
             walker: Some(walker.map_err(SubjectError::Thread)?),
             lost: Vec::new(),
             walking: None,
+            left_out: LeftOuts::default(),
             devices,
             opened: Instant::now(),
             is_last: false,
@@ -342,8 +345,8 @@ impl Observer {
         let started = Instant::now();
         loop {
             if walking.looking.is_none() && !self.ask_next(&mut walking, visitor) {
-                walking.walked.wall_ns = walking.started.elapsed().as_nanos() as u64;
-                return Some(walking.walked);
+                let took = walking.started.elapsed();
+                return Some(walking.walked.end(took, &mut self.left_out));
             }
             let left = wait.saturating_sub(started.elapsed());
             let next = self
@@ -576,12 +579,7 @@ impl Observer {
                 visitor.ended(watched.id);
             }
         }
-        // Kernel threads, of which the root group is full, have no memory to watch.
-        let is_trouble =
-            |error: &&ProcessError| !matches!(error, ProcessError::KernelThread { .. });
-        let refused = change.refused.iter().map(|(_, error)| error);
-        let troubles = refused.filter(is_trouble).map(ProcessError::to_string);
-        walked.troubles.extend(troubles);
+        walked.refuse(&change.refused);
         for process in change.appeared {
             let id = self.numbers.next();
             visitor.appeared(id, &process);

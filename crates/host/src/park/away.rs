@@ -71,6 +71,14 @@ pub enum ParkError {
     /// Nobody of it can be asked for memory.
     #[error("{0}: nothing of it is parked")]
     LeftOut(LeftOut),
+    /// Nobody of it can be read.
+    #[error("nothing of {who} is parked: {why}")]
+    Unread {
+        /// Who was to be parked.
+        who: String,
+        /// Why the first of its processes can't be read.
+        why: String,
+    },
     /// Nobody is there.
     #[error("{0} has no process with memory of its own, or has ended: there is nothing to park")]
     Empty(String),
@@ -163,6 +171,7 @@ pub fn park(config: &ParkConfig) -> Result<Parked, ParkError> {
     note.save()?;
     let asked = target.keep(config, &held);
     notes.extend(target.left_out.iter().map(LeftOut::to_string));
+    notes.extend_from_slice(&target.refused);
     let begun = target.observer.elapsed();
     notes.extend(target.take(&held, &asked));
     if config.keep == Keep::Nothing {
@@ -255,6 +264,8 @@ struct Target {
     look: Duration,
     /// Who could not be looked at.
     left_out: Vec<LeftOut>,
+    /// Who may not be read, and why.
+    refused: Vec<String>,
 }
 
 type Held = BTreeMap<SpaceId, Vec<Generation>>;
@@ -269,8 +280,9 @@ impl Target {
             pages: AgedPages::new(),
             look: config.look,
             left_out: Vec::new(),
+            refused: Vec::new(),
         };
-        target.pages.observe(&mut target.observer);
+        target.refused = target.pages.observe(&mut target.observer).refused;
         thread::sleep(config.look);
         target.left_out = target.pages.observe(&mut target.observer).left_out;
         Ok(target)
@@ -296,11 +308,17 @@ impl Target {
             return Err(ParkError::Vital(who));
         }
         let nr_reachable = self.observer.reachable().len();
-        match self.left_out.first() {
-            Some(left_out) if nr_reachable == 0 => Err(ParkError::LeftOut(left_out.clone())),
-            None if nr_reachable == 0 => Err(ParkError::Empty(who)),
-            _ => Ok(()),
+        if nr_reachable > 0 {
+            return Ok(());
         }
+        Err(match (self.left_out.first(), self.refused.first()) {
+            (Some(left_out), _) => ParkError::LeftOut(left_out.clone()),
+            (None, Some(why)) => ParkError::Unread {
+                who,
+                why: why.clone(),
+            },
+            (None, None) => ParkError::Empty(who),
+        })
     }
 
     /// The group that holds, with those below it, all of these processes and no others. A group that is parked is that itself.

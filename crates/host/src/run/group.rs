@@ -5,9 +5,7 @@
 //!
 //! **Invariants** I1: who is out of reach is a member.
 
-use crate::news::News;
 use crate::observe::Observer;
-use crate::observe::left_out::LeftOuts;
 use crate::pages::places::SpaceNo;
 use crate::pages::tracker::Tracker;
 use crate::pages::{WalkFindings, WalkReport};
@@ -45,7 +43,6 @@ pub(super) struct Group {
     pub(super) tracker: Tracker,
     observer: Observer,
     walking: Option<Walking>,
-    left_out: LeftOuts,
     sums: WalkReport,
     members_refreshed: Option<TimeMs>,
     /// Spaces whose pages pageout can't take.
@@ -60,7 +57,6 @@ impl Group {
             tracker,
             observer,
             walking: None,
-            left_out: LeftOuts::default(),
             sums: WalkReport::default(),
             members_refreshed: None,
             out_of_reach: BTreeSet::new(),
@@ -146,12 +142,6 @@ impl Group {
         let mut walked = self.observer.go_on(&mut self.tracker, WALK_WAIT)?;
         self.walking = None;
         walked.troubles.append(&mut self.tracker.take_refused());
-        self.left_out.look(std::mem::take(&mut walked.left_out));
-        let news = self.left_out.news().into_iter();
-        walked.troubles.extend(news.filter_map(|news| match news {
-            News::Warning(text) => Some(text),
-            News::Note(_) => None,
-        }));
         self.sums.nr_walks += 1;
         self.sums.nr_spaces += walked.nr_spaces;
         self.sums.nr_spaces_skipped += walked.nr_idle_spaces;

@@ -193,13 +193,21 @@ fn once(mut overview: Overview, args: &TopArgs, opens: Opens) -> anyhow::Result<
     overview.set_idle_after(watch.min(Duration::from_secs(IDLE_AFTER_S)));
     let until = Instant::now() + watch;
     let mut screen = Screen::new(args.interval);
+    let mut troubles = Vec::new();
     let mut due = Instant::now();
     loop {
         let is_last = Instant::now() >= until;
         if is_last {
             overview.set_last();
         }
-        screen.accept(overview.look());
+        let mut snapshot = overview.look();
+        // Each is told once, at the look that meets it.
+        snapshot
+            .troubles
+            .retain(|trouble| !troubles.contains(trouble));
+        troubles.append(&mut snapshot.troubles);
+        snapshot.troubles.clone_from(&troubles);
+        screen.accept(snapshot);
         due = (due + interval).max(Instant::now());
         if is_last || overview.is_over() || interrupt.has_come() {
             break;

@@ -15,6 +15,8 @@ use super::text::{self, UNKNOWN, size_or_unknown};
 use crate::print;
 use strata_sim::table::aligned;
 
+/// So many of those that could not be seen are told one by one.
+const TROUBLES_MAX: usize = 3;
 /// What is told of each target.
 const COLUMNS: [Column; 18] = [
     Column::Resident,
@@ -96,8 +98,14 @@ pub(super) fn table(snapshot: &Snapshot, rows: &[&TargetView], columns: Option<u
             snapshot.hold_up
         ));
     }
-    for trouble in &snapshot.troubles {
+    let (told, more) = snapshot
+        .troubles
+        .split_at(snapshot.troubles.len().min(TROUBLES_MAX));
+    for trouble in told {
         text.push_str(&format!("\nnot seen: {}\n", text::clean(trouble)));
+    }
+    if !more.is_empty() {
+        text.push_str(&format!("\nnot seen: {} more like these\n", more.len()));
     }
     text
 }

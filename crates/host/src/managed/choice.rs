@@ -7,7 +7,7 @@
 //! **Invariants** I1: each group counts for at most one rule, the first that fits it.
 
 use super::fits::{Fit, WhyNobody};
-use super::rules::{Candidate, Rule, Rules, Whom};
+use super::rules::{Candidate, Rule, Rules};
 use crate::keeper::groups_of_runs;
 use strata_linux::cgroup::{CgroupError, GroupReader};
 
@@ -64,7 +64,7 @@ impl<'a> Fits<'a> {
         let mut of_rules = vec![OfRule::default(); rules.rules.len()];
         for (nr, of) in of_rules.iter_mut().enumerate() {
             let whom = &rules.rules[nr].whom;
-            let takes_all = |rule: &Rule| rule.whom == Whom::Everybody || rule.whom == *whom;
+            let takes_all = |rule: &Rule| rule.whom.is_everybody() || rule.whom == *whom;
             of.taken_before = rules.rules[..nr].iter().position(takes_all);
         }
         Fits {
@@ -130,6 +130,7 @@ impl<'a> Fits<'a> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::rules::Whom;
     use super::*;
 
     fn rule(whom: Whom) -> Rule {
@@ -213,5 +214,18 @@ mod tests {
             Some(WhyNobody::FitsNone),
         ];
         assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn a_rule_after_one_for_all_groups_is_told_as_such_whatever_groups_there_are() {
+        for all in [Whom::Everybody, cgroup("*"), cgroup("/*")] {
+            let rules = rules([cgroup("/a/*"), all, cgroup("/later")]);
+            let told = Fits::new(&rules).end();
+            assert_eq!(
+                told[2].why_nobody,
+                Some(WhyNobody::TakenBefore(2)),
+                "{told:?}"
+            );
+        }
     }
 }

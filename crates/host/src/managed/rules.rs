@@ -95,6 +95,15 @@ impl Whom {
         pattern(text, text, "java").map(Whom::Process)
     }
 
+    /// Whether the rule is for every group there may be.
+    pub(super) fn is_everybody(&self) -> bool {
+        match self {
+            Whom::Everybody => true,
+            Whom::Cgroup(pattern) => matches!(pattern.as_str(), "*" | "/*"),
+            _ => false,
+        }
+    }
+
     /// Whether the rule names its groups without a wildcard.
     pub(super) fn is_by_name(&self) -> bool {
         let has_none = |pattern: &Pattern| !pattern.as_str().contains(['*', '?', '[']);

@@ -46,7 +46,7 @@ pub enum RunError {
     #[error(transparent)]
     Policy(#[from] PolicyError),
     /// Pages are to be managed by nobody.
-    #[error("--policy {0} manages no pages: name a policy of the engine, such as mglru+heat")]
+    #[error("--policy {0} manages no pages: name a policy of the engine, such as mglru")]
     NoEngine(String),
     /// `min_ttl` can't be kept.
     #[error(

@@ -27,6 +27,7 @@ const KILLED_AFTER_MAX_MS: u64 = 600;
 struct Steps {
     seed: u64,
     done: Vec<String>,
+    begun: Option<String>,
 }
 
 impl Drop for Steps {
@@ -35,9 +36,8 @@ impl Drop for Steps {
         if std::thread::panicking() {
             let last = self.done.len().saturating_sub(40);
             eprintln!("seed {}, {} steps, the last:", self.seed, self.done.len());
-            self.done[last..]
-                .iter()
-                .for_each(|step| eprintln!("  {step}"));
+            let told = self.done[last..].iter().chain(&self.begun);
+            told.for_each(|step| eprintln!("  {step}"));
         }
     }
 }
@@ -107,13 +107,13 @@ fn park(target: &[&str], is_freezing: bool) -> Strata {
     }
 }
 
-/// Ends a Strata within a moment, and at times its keeper, too.
-fn kill(strata: &Strata, after: Duration, with_keeper: bool) {
+/// Ends a Strata within a moment, and at times its keeper, too. False: it had ended.
+fn kill(strata: &Strata, after: Duration, with_keeper: bool) -> bool {
     let mut live = Live::start(strata);
     std::thread::sleep(after * patience());
     let keepers = children(live.pid());
-    // It may have ended.
-    if live.is_running() {
+    let runs = live.is_running();
+    if runs {
         live.signal(Signal::KILL);
     }
     if with_keeper {
@@ -125,9 +125,11 @@ fn kill(strata: &Strata, after: Duration, with_keeper: bool) {
         });
     }
     live.end();
+    runs
 }
 
-fn steps(seed: u64, nr_steps: u32) {
+/// Makes so many steps, and as many tries as that takes: a program that is stopped does nothing, and what is not parked can't be woken.
+fn steps(seed: u64, nr_steps: usize) {
     let _guard = Guard::new();
     let devices = swap_devices();
     let mut state = seed;
@@ -135,9 +137,10 @@ fn steps(seed: u64, nr_steps: u32) {
     let mut log = Steps {
         seed,
         done: Vec::new(),
+        begun: None,
     };
     let mut all: Vec<One> = (0..NR_PROGRAMS).map(|place| One::start(place, 0)).collect();
-    for _ in 0..nr_steps {
+    while log.done.len() < nr_steps {
         let place = random(NR_PROGRAMS as u64) as usize;
         let one = &mut all[place];
         let pids = one.pids();
@@ -168,48 +171,69 @@ fn steps(seed: u64, nr_steps: u32) {
                 }
             }
         };
-        let what = random(16);
-        log.done.push(format!(
-            "{place} {what} runs={runs} {target:?} freeze={is_freezing} {wake:?}"
-        ));
-        match what {
+        let what = random(15);
+        let step = format!("{place} {what} runs={runs} {target:?} freeze={is_freezing} {wake:?}");
+        // Also what is under way when the test fails.
+        log.begun = Some(step.clone());
+        let is_made = match what {
             0..=4 => {
                 let done = park(&target, is_freezing).finish();
+                let is_made = done.code() == Some(0);
                 let has_ended =
                     done.stderr.contains("no process") || done.stderr.contains("no memory");
-                assert!(done.code() == Some(0) || has_ended, "{}", done.stderr);
+                assert!(is_made || has_ended, "{}", done.stderr);
+                is_made
             }
             5..=7 => {
                 // 2: that is not parked.
                 let done = wake.finish();
                 assert!(matches!(done.code(), Some(0 | 2)), "{}", done.stderr);
+                done.code() == Some(0)
             }
             8 => {
                 let after = Duration::from_millis(random(KILLED_AFTER_MAX_MS));
-                kill(&park(&target, is_freezing), after, random(3) == 0);
+                kill(&park(&target, is_freezing), after, random(3) == 0)
             }
             9 => {
                 let after = Duration::from_millis(random(KILLED_AFTER_MAX_MS));
-                kill(&wake, after, false);
+                kill(&wake, after, false)
             }
-            10 => send(any.parse().expect("a pid"), Signal::CONT),
-            // What is stopped does nothing.
-            _ if !runs => {}
-            11 if children(one.touch.pid).len() < NR_CHILDREN_MAX => drop(one.touch.ask("fork 1")),
-            11 => drop(one.touch.ask("reap")),
+            10 => {
+                let pid = any.parse().expect("a pid");
+                let was_stopped = is_stopped(pid);
+                send(pid, Signal::CONT);
+                was_stopped
+            }
+            _ if !runs => false,
+            11 => {
+                let has_room = children(one.touch.pid).len() < NR_CHILDREN_MAX;
+                one.touch.ask(if has_room { "fork 1" } else { "reap" });
+                true
+            }
             12 => {
                 one.touch.ask("reap");
                 one.touch.exec();
                 one.touch.ask(&format!("writerange 0 {NR_PAGES}"));
+                true
             }
             13 => {
                 let next = One::start(place, one.generation + 1);
                 let mut before = std::mem::replace(one, next);
                 assert_eq!(before.touch.ask(&format!("verify 0 {NR_PAGES}")), "0");
                 before.end();
+                true
             }
-            14 if !is_leader_gone(one.touch.pid) => drop(one.touch.ask("leaderexit")),
-            _ => assert_eq!(one.touch.ask(&format!("verify 0 {NR_PAGES}")), "0"),
+            _ if is_leader_gone(one.touch.pid) => false,
+            _ => {
+                one.touch.ask("leaderexit");
+                true
+            }
+        };
+        if runs && !matches!(what, 0..=10) {
+            assert_eq!(all[place].touch.ask(&format!("verify 0 {NR_PAGES}")), "0");
+        }
+        if is_made {
+            log.done.push(step);
         }
     }
     let done = Strata::new(["wake", "--all"]).finish();

@@ -37,7 +37,7 @@ evaluate: ## against real kernels and the best policies known; writes docs/valid
 fuzz: ## each fuzz target for a while (FUZZ_SECONDS); writes docs/develop/fuzz.md
 	@scripts/fuzz.sh
 
-coverage: ## which lines of the engine its tests run; writes docs/develop/coverage.md
+coverage: ## which lines of the engine its tests run
 	@scripts/coverage.sh
 
 evaluate-guard: ## what a guard gives back of real programs, and what that costs; writes docs/validation/guard.md (QUICK=1: six minutes, writes nothing)

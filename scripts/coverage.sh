@@ -2,7 +2,7 @@
 # `make coverage`: which lines of the engine (crates/lru) its own tests run, by cargo llvm-cov.
 #   coverage.sh [CRATE]      strata-lru when none is named
 # Installs cargo-llvm-cov and the llvm-tools component into the user's cargo and rustup when they are
-# missing. Writes docs/develop/coverage.md; exit 1 below COVERAGE_MIN percent of lines (90).
+# missing. Exit 1 below COVERAGE_MIN percent of lines (90).
 source "$(dirname "$0")/lib.sh"
 crate=${1:-strata-lru}
 scripts/setup.sh
@@ -18,21 +18,16 @@ report=$target_dir/coverage.json
 # Only the crate's own files count, and not its tests.
 cargo llvm-cov --package "$crate" --json --summary-only --ignore-filename-regex '(^|/)tests?(/|\.rs)' \
     --output-path "$report" >&2
-status=0
-made="$(date -u +%Y-%m-%d), commit $(git rev-parse --short HEAD)"
-python3 - "$report" "$crate" "${COVERAGE_MIN:-90}" "$made" >docs/develop/coverage.md.new <<'EOF' || status=$?
+
+python3 - "$report" "$crate" "${COVERAGE_MIN:-90}" <<'EOF'
 import json, os, sys
-report, crate, least, made = sys.argv[1], sys.argv[2], float(sys.argv[3]), sys.argv[4]
+report, crate, least = sys.argv[1], sys.argv[2], float(sys.argv[3])
 root = f"crates/{crate.removeprefix('strata-')}/src"
 data = json.load(open(report))["data"][0]
 total = data["totals"]["lines"]
-print(f"# Lines of {crate} that its tests run\n")
-print(f"{total['covered']:,} of {total['count']:,}, {total['percent']:.1f} %; {made}.\n\n    make coverage\n")
+print(f"Lines of {crate} that its tests run: {total['covered']:,} of {total['count']:,}, {total['percent']:.1f} %.")
 share = lambda file: file["summary"]["lines"]["percent"]
 least_run = sorted(data["files"], key=share)[:5]
 print("Least of: " + ", ".join(f"`{os.path.relpath(file['filename'], root)}` ({share(file):.0f} %)" for file in least_run) + ".")
 sys.exit(total["percent"] < least)
 EOF
-mv docs/develop/coverage.md.new docs/develop/coverage.md
-sed -n 3p docs/develop/coverage.md
-exit $status

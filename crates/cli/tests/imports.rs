@@ -1,15 +1,6 @@
 //! Who imports whom, file by file: no file leans on another in a circle, and a crate has few floors.
 //!
-//! ```text
-//!   cargo test -p strata --test imports -- --nocapture      prints the graph, floor by floor
-//! ```
-//!
 //! Read from the sources: `use` and paths in code, re-exports followed to the file that has the item. Tests are left out.
-
-#![allow(
-    clippy::print_stdout,
-    reason = "the graph is printed for whoever wants to see it"
-)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -266,23 +257,11 @@ fn floors(imports: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<Vec<String>> {
     floors
 }
 
-fn print(title: &str, imports: &BTreeMap<Module, BTreeSet<Module>>) {
-    println!("\n{title}");
-    for (number, floor) in floors(imports).iter().enumerate().rev() {
-        println!("  {number:>2}  {}", floor.join("  "));
-    }
-    for (module, below) in imports {
-        let below: Vec<String> = below.iter().map(name).collect();
-        println!("      {} -> {}", name(module), below.join(" "));
-    }
-}
-
 #[test]
 fn no_two_files_import_each_other_and_a_crate_has_few_floors() {
     let mut found = Vec::new();
     for (crate_name, floors_max) in FLOORS_MAX {
         let imports = Crate::read(crate_name).imports();
-        print(crate_name, &imports);
         for (module, below) in &imports {
             let circles = below
                 .iter()
@@ -310,25 +289,4 @@ fn no_strategy_of_the_control_loop_knows_another() {
         let others = imports[module].iter().filter(is_strategy);
         assert_eq!(others.count(), 0, "{module:?} knows another strategy");
     }
-}
-
-#[test]
-fn imports_are_read_as_they_are_written() {
-    let text = "use crate::{a::{B, c as d}, e};\npub use self::f::G;\nuse self::j::K;\nlet x = crate::h::I::new();\n";
-    let paths: Vec<String> = uses(text).iter().map(|(path, _)| path.join("::")).collect();
-    assert_eq!(
-        paths,
-        ["crate::a::B", "crate::a::c", "crate::e", "self::j::K"]
-    );
-    assert_eq!(uses(text)[1].1, "d");
-    assert_eq!(public_uses(text).len(), 1);
-    assert!(inline_paths(text).contains(&vec![
-        "crate".to_owned(),
-        "h".to_owned(),
-        "I".to_owned(),
-        "new".to_owned()
-    ]));
-    let list = "use crate::a::{\n    b,\n};\nlet x = super::c();\n";
-    assert_eq!(inline_paths(list), [["super", "c"]]);
-    assert_eq!(code("a // b\n#[cfg(test)]\nmod tests {\n"), "a ");
 }

@@ -1,12 +1,8 @@
 //! Help, manual pages, completions and version; what is said to a journal, and to a reader that goes away.
 
-use crate::support;
+use crate::support::prelude::*;
 
-use std::fs::{self, OpenOptions};
-use std::os::unix::fs::MetadataExt;
-use std::process::Command;
-
-use support::strata::{Finished, Strata, assert_has, refused};
+use std::fs::OpenOptions;
 
 /// Runs `strata` with these arguments; it must end at once, by itself.
 fn strata(args: &[&str]) -> Finished {
@@ -91,7 +87,7 @@ fn completions_and_manual_pages_name_every_verb() {
 fn a_reader_that_goes_away_is_no_failure() {
     let command = format!(
         "{} completions bash | head -c 1 >/dev/null; echo ${{PIPESTATUS[0]}}",
-        support::strata::binary()
+        binary()
     );
     let output = Command::new("bash")
         .args(["-c", &command])

@@ -1,10 +1,7 @@
 //! The Grafana dashboard asks for nothing that there is not, and the documents name all there is.
 
-use std::collections::BTreeSet;
-use std::fs;
-use std::path::Path;
+use crate::support::prelude::*;
 
-use serde_json::Value;
 use strata_host::metrics::{GUARD_METRICS, METRICS};
 
 /// Names of all metrics.

@@ -1,8 +1,6 @@
 //! `make run` on a machine that can't run the live demo: the simulator, on the recording that comes along.
 
-use std::fs;
-use std::path::Path;
-use std::process::Command;
+use crate::support::prelude::*;
 
 const CHECKOUT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 

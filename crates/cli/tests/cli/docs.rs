@@ -6,18 +6,10 @@
 //! an indented block are commands without output: they have to succeed. A picture that a command draws is compared
 //! with the one in docs/. `sim`, `trace`, `html` and `plan RECORDING` are run, in one folder a document, so that a command
 //! finds what the one before it wrote (`run.strata` is `tests/recordings/sort.strata`); verbs that look at the machine can't be, and are listed.
-//! Of what `doctor`, `wss` and the report of `run` are shown to say every word has to stand where it is printed.
 //!
 //! `STRATA_BLESS=1 cargo test -p strata --test cli docs::` writes what the commands print into the documents.
 
-use crate::support;
-
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
-use support::programs::checkout;
-use support::strata::binary;
+use crate::support::prelude::*;
 
 /// Verbs whose output is of the machine and the moment.
 const LIVE: [&str; 13] = [
@@ -143,7 +135,7 @@ fn shortened<'a>(shown: &[&str], printed: &[&'a str]) -> Vec<&'a str> {
 }
 
 /// A folder in which recordings lie where they do in the repository, and pictures can be drawn.
-fn folder() -> tempfile::TempDir {
+fn folder() -> TempDir {
     let folder = tempfile::tempdir().expect("temporary folder");
     for recordings in ["docs/recordings", "tests/recordings"] {
         let to = folder.path().join(recordings);
@@ -278,98 +270,4 @@ fn what_documents_show_is_what_the_program_prints() {
         "{}\n\nSTRATA_BLESS=1 cargo test -p strata --test cli docs:: writes it into the documents",
         wrong.join("\n\n")
     );
-}
-
-/// Where what a live verb prints is put into words.
-const WORDS_OF: [(&str, &str); 2] = [
-    ("run", "crates/cli/src/render.rs"),
-    ("wss", "crates/cli/src/cmd/wss/text.rs"),
-];
-
-/// The words of a text, without figures and units.
-fn words(text: &str) -> impl Iterator<Item = &str> {
-    let is_word = |word: &&str| word.len() > 2 && !["KiB", "MiB", "GiB", "min"].contains(word);
-    let parts = text.split(|c: char| !(c.is_alphanumeric() || c == '_'));
-    parts
-        .filter(|word| word.chars().all(char::is_alphabetic))
-        .filter(is_word)
-}
-
-/// The reports of a run in a document: blocks of text that begin with the budget.
-fn reports<'a>(lines: &[&'a str]) -> Vec<&'a str> {
-    let (mut found, mut is_report) = (Vec::new(), false);
-    for pair in lines.windows(2) {
-        match pair[0].starts_with("```") {
-            true => is_report = pair[0] == "```text" && pair[1].starts_with("  budget  "),
-            false if is_report => found.push(pair[0]),
-            false => {}
-        }
-    }
-    found
-}
-
-#[test]
-fn what_live_commands_are_shown_to_print_is_in_the_words_of_the_program() {
-    let mut wrong = Vec::new();
-    let (mut nr_reports, mut nr_wss) = (0, 0);
-    for document in documents() {
-        let text = fs::read_to_string(&document).expect("a document");
-        let lines: Vec<&str> = text.lines().collect();
-        let mut shown: Vec<(&str, &str)> = Vec::new();
-        shown.extend(reports(&lines).into_iter().map(|line| ("run", line)));
-        nr_reports += shown.len();
-        for one in commands(&lines) {
-            let verb = one.command.split_whitespace().nth(1);
-            let output = one.output.map(|range| &lines[range]).unwrap_or_default();
-            if verb == Some("wss") {
-                // Rows of mappings name files of the machine.
-                let rows = output.iter().filter(|line| !line.contains('/'));
-                shown.extend(rows.map(|line| ("wss", *line)));
-                nr_wss += output.len();
-            }
-        }
-        for (verb, line) in shown {
-            let (_, source) = WORDS_OF.iter().find(|of| of.0 == verb).expect("a source");
-            let source = fs::read_to_string(checkout().join(source)).expect("a source");
-            let printed: Vec<&str> = words(&source).collect();
-            for word in words(line).filter(|word| !printed.contains(word)) {
-                let name = document.file_name().unwrap_or_default().to_string_lossy();
-                wrong.push(format!(
-                    "{name}: strata {verb} says nowhere {word:?}: {line}"
-                ));
-            }
-        }
-    }
-    assert!(nr_reports >= 10 && nr_wss >= 5, "{nr_reports} {nr_wss}");
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}
-
-#[test]
-fn doctor_is_shown_with_the_requirements_that_it_knows() {
-    let output = Command::new(binary())
-        .arg("doctor")
-        .output()
-        .expect("doctor");
-    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
-    let name_of = |line: &str| line.split_whitespace().nth(1).map(str::to_owned);
-    let is_first = |line: &&str| !line.starts_with(' ') && line.split_whitespace().count() > 2;
-    let known: Vec<String> = printed
-        .lines()
-        .filter(is_first)
-        .filter_map(name_of)
-        .collect();
-    let text = fs::read_to_string(checkout().join("README.md")).expect("README.md");
-    let lines: Vec<&str> = text.lines().collect();
-    let shown = commands(&lines);
-    let shown = shown
-        .iter()
-        .find(|one| one.command == "strata doctor")
-        .expect("shown");
-    let range = shown.output.clone().expect("with its output");
-    let rows = lines[range].iter().copied().filter(is_first);
-    let names: Vec<String> = rows.filter_map(name_of).collect();
-    assert!(names.len() >= 5, "{names:?}");
-    for name in names {
-        assert!(known.contains(&name), "{name} is none of {known:?}");
-    }
 }

@@ -1,17 +1,10 @@
 //! `strata guard history` on a history that was kept, and on what is none.
 
-use crate::support;
+use crate::support::prelude::*;
 
-use std::fs;
-use std::path::Path;
-use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
-
-use serde_json::json;
 use strata_host::managed::Status;
 use strata_host::managed::history::History;
-
-use support::strata::{Finished, Strata, assert_has};
 
 /// A guard of one group of which so much was taken.
 pub(crate) fn status(taken_bytes: u64) -> Status {

@@ -1,21 +1,11 @@
 //! Pages of recordings, reports, histories and traces: what stands in them, and what is refused.
 
+use crate::support::prelude::*;
+
 use crate::guard_history;
-use crate::support;
-
-use std::fs;
-use std::fs::File;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::Duration;
-
-use serde_json::{Value, json};
 use strata_trace::recording::{
     About, AreaName, PageBits, Piece, RecordingWriter, SpaceEnd, SpaceName, WalkKind,
 };
-
-use support::programs::{checkout, next_random};
-use support::strata::{Strata, assert_has, binary, finish, refused};
 
 /// Makes the page of a file, and reads it.
 #[track_caller]
@@ -418,14 +408,11 @@ fn long_a_recording_of_100_mb_becomes_a_small_page_in_seconds() {
     let file = tempfile::NamedTempFile::new().expect("a file");
     let bytes = long_recording(file.path(), 3600, 450);
     assert!(bytes > 100_000_000, "{bytes}");
-    let begin = std::time::Instant::now();
+    let begin = Instant::now();
     assert_bounded(&page_of(file.path()));
     let took = begin.elapsed();
     // The release build keeps to 5 s; this one checks for overflows.
-    assert!(
-        took < Duration::from_secs(15) * support::strata::patience(),
-        "{took:?}"
-    );
+    assert!(took < Duration::from_secs(15) * patience(), "{took:?}");
 }
 
 #[test]

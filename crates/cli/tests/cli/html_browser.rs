@@ -3,19 +3,9 @@
 //! `STRATA_BLESS=1 cargo test -p strata --test cli -- --ignored long_a_page_works_in_a_browser` makes the pictures of
 //! `docs/guide/html.md`, too.
 
-use crate::support;
+use crate::support::prelude::*;
 
-use std::fs;
-use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
-
-use serde_json::{Value, json};
-
-use support::programs::{checkout, target_dir};
-use support::strata::{Strata, assert_has, patience};
+use std::process::{ChildStdin, ChildStdout};
 
 /// A browser with one page.
 struct Browser {
@@ -26,7 +16,7 @@ struct Browser {
     nr_orders: u64,
     /// What the page said on its console, and exceptions.
     troubles: Vec<String>,
-    _profile: tempfile::TempDir,
+    _profile: TempDir,
 }
 
 impl Browser {
@@ -133,7 +123,7 @@ impl Browser {
         ) != json!(true)
         {
             assert!(Instant::now() < until, "the page is not there");
-            thread::sleep(Duration::from_millis(50));
+            sleep(Duration::from_millis(50));
         }
     }
 
@@ -144,7 +134,7 @@ impl Browser {
              const box = of.getBoundingClientRect(); return [box.left + box.width / 2, box.top + box.height / 2]; }})()"
         ));
         // The event of the scrolling comes with the next frame.
-        thread::sleep(Duration::from_millis(200));
+        sleep(Duration::from_millis(200));
         let mut event = |kind: &str, buttons: u32| {
             let event = json!({"type": kind, "x": place[0], "y": place[1], "button": "left", "buttons": buttons, "clickCount": 1});
             self.call("Input.dispatchMouseEvent", event);
@@ -165,7 +155,7 @@ impl Browser {
         let mut decode = Command::new("base64")
             .arg("-d")
             .stdin(Stdio::piped())
-            .stdout(fs::File::create(checkout().join("docs/images").join(name)).expect("a file"))
+            .stdout(File::create(checkout().join("docs/images").join(name)).expect("a file"))
             .spawn()
             .expect("base64");
         let text = taken["data"].as_str().expect("a picture");

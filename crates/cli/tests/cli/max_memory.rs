@@ -3,9 +3,7 @@
 //! Every command runs under `ulimit -v`: one that took what it was asked to take would be ended by the
 //! failing allocation, not by its own message.
 
-use std::fs;
-use std::path::Path;
-use std::process::{Command, Output};
+use crate::support::prelude::*;
 
 /// Address space that the commands below may take, KiB; their bounds are a sixth of that and less, as what
 /// grows by doubling reserves more than it uses.

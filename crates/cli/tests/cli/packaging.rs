@@ -1,15 +1,9 @@
 //! What is packaged beside the binary: the unit of `strata guard`, its rules, alerts; and the packages themselves (`long_*`).
 
-use std::collections::BTreeSet;
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::process::Command;
+use crate::support::prelude::*;
 
-use strata_host::metrics::{GUARD_METRICS, METRICS};
-
-use crate::support::programs::checkout;
 use crate::support::prometheus;
-use crate::support::strata::{Strata, binary};
+use strata_host::metrics::{GUARD_METRICS, METRICS};
 
 /// The unit's exposure as `systemd-analyze security` counts it, in tenths: 100 is a service without any sandbox.
 const EXPOSURE_MAX: &str = "--threshold=30";
@@ -130,26 +124,6 @@ fn rules_of_pods(kubectl: &str, base: &str) -> (String, String) {
 const BASE: &str = "dry_run = true\n\n[[rule]]\ncgroup = \"*kubepods*\"\npromise = \"none\"\n";
 
 #[test]
-fn a_pod_with_a_label_has_rules_before_the_others_for_both_drivers() {
-    let asked = "[ \"$1 $2 $5 $7\" = 'get pods strata/promise spec.nodeName=node-7' ] || exit 1\n";
-    let said = "echo 0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0 0.2\necho 11111111-2222-3333-4444-555555555555 99.99\n";
-    let (rules, told) = rules_of_pods(&format!("{asked}{said}"), BASE);
-    let rule = |group: &str, promise: &str| {
-        format!("[[rule]]\ncgroup = \"{group}\"\npromise = \"{promise}%/min\"\n\n")
-    };
-    let expected = [
-        "dry_run = true\n\n".to_owned(),
-        rule("*-pod0f1e2d3c_4b5a_6978_8796_a5b4c3d2e1f0.slice/*", "0.2"),
-        rule("*/pod0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0/*", "0.2"),
-        rule("*-pod11111111_2222_3333_4444_555555555555.slice/*", "99.99"),
-        rule("*/pod11111111-2222-3333-4444-555555555555/*", "99.99"),
-        BASE.split_once("\n\n").expect("two parts").1.to_owned(),
-    ];
-    assert_eq!(rules, expected.concat());
-    assert_eq!(told, "");
-}
-
-#[test]
 fn labels_that_are_no_promise_and_whatever_else_kubectl_says_never_become_rules() {
     let uid = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0";
     let wrong = [
@@ -209,7 +183,7 @@ fn alerts_ask_for_metrics_that_there_are() {
         asked.len() >= 8 && unknown.is_empty(),
         "{unknown:?} of {asked:?}"
     );
-    let promtool = match prometheus::promtool() {
+    let promtool = match promtool() {
         Ok(promtool) => promtool,
         Err(why) => crate::skip!("{why}"),
     };

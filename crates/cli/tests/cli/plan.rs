@@ -8,16 +8,7 @@
 //! `STRATA_BLESS=1 cargo test -p strata --test cli plan::` writes that anew, and the diff is part of the
 //! change.
 
-use crate::support;
-
-use std::fs;
-use std::path::PathBuf;
-use std::process::Stdio;
-use std::time::Duration;
-
-use serde_json::Value;
-use support::programs::checkout;
-use support::strata::{Finished, Strata, assert_has, finish, patience};
+use crate::support::prelude::*;
 
 fn recordings() -> PathBuf {
     checkout().join("tests/recordings")

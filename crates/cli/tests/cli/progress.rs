@@ -1,10 +1,8 @@
 //! Long work says how far it is, also where stderr is no terminal.
 
-use std::fs::{self, OpenOptions};
-use std::io::Write;
-use std::process::{Command, Stdio};
-use std::thread;
-use std::time::Duration;
+use crate::support::prelude::*;
+
+use std::fs::OpenOptions;
 
 #[test]
 fn work_that_takes_long_tells_how_far_it_is_every_ten_seconds() {
@@ -25,7 +23,7 @@ fn work_that_takes_long_tells_how_far_it_is_every_ten_seconds() {
         .open(&pipe)
         .expect("a reader");
     writer.write_all(&b"1\n".repeat(1 << 20)).expect("written");
-    thread::sleep(Duration::from_secs(12));
+    sleep(Duration::from_secs(12));
     drop(writer);
     let output = child.wait_with_output().expect("strata");
     let said = String::from_utf8_lossy(&output.stderr);

@@ -1,12 +1,7 @@
 //! Commands that are refused: each ends in one message that says what is wrong, before anything on the machine is changed.
 //! They stand in `tests/refused.txt`.
 
-use crate::support;
-
-use std::process::Command;
-
-use support::programs::checkout;
-use support::strata::binary;
+use crate::support::prelude::*;
 
 #[test]
 fn what_makes_no_sense_is_refused_with_one_message_that_says_why() {

@@ -1,10 +1,7 @@
 //! The schema of the report and its description in `docs/reference/report.md` are the same.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::Path;
+use crate::support::prelude::*;
 
-use serde_json::Value;
 use strata_host::compare::Metric;
 use strata_host::keeper::KeeperReport;
 use strata_host::run::{

@@ -1,9 +1,6 @@
 //! `strata sim` as a user meets it: what it prints, what it refuses, and with which status.
 
-use std::collections::BTreeSet;
-use std::process::{Command, Output};
-
-use serde_json::Value;
+use crate::support::prelude::*;
 
 fn sim(args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_strata"));
@@ -206,7 +203,7 @@ fn tiers_go_with_groups_and_have_a_table_and_a_plot_of_their_own() {
     assert!(table.contains("hits, fastest first"), "{table}");
     let of_batch = table.lines().filter(|line| line.starts_with("  batch"));
     assert_eq!(of_batch.count(), 2, "{table}");
-    let plot = std::fs::read_to_string(&file).expect("plot");
+    let plot = fs::read_to_string(&file).expect("plot");
     assert!(plot.contains("<polygon"), "generations over time");
 }
 
@@ -216,7 +213,7 @@ fn groups_can_stand_in_a_file() {
     let file = directory.path().join("groups");
     let option = format!("@{}", file.display());
     let args = |option| [TWO_GROUPS, "--policy", "mglru", "--group", option];
-    std::fs::write(&file, "# two\n\nweb:low=5%\n  batch:max=50% \n").expect("written");
+    fs::write(&file, "# two\n\nweb:low=5%\n  batch:max=50% \n").expect("written");
     let by_hand = [
         TWO_GROUPS,
         "--policy",
@@ -227,7 +224,7 @@ fn groups_can_stand_in_a_file() {
         "batch:max=50%",
     ];
     assert_eq!(stdout(&args(&option)), stdout(&by_hand));
-    std::fs::write(&file, "web\nbatch:more=5\n").expect("written");
+    fs::write(&file, "web\nbatch:more=5\n").expect("written");
     let output = sim(&args(&option));
     let said = text(&output.stderr);
     assert!(
@@ -262,9 +259,9 @@ fn a_plot_is_a_complete_file() {
     stdout(&[
         ZIPF, "--policy", "lru,opt", "--memory", "auto", "--plot", path,
     ]);
-    let curves = std::fs::read_to_string(&file).expect("plot");
+    let curves = fs::read_to_string(&file).expect("plot");
     assert_eq!(curves.matches("<polyline").count(), 2);
     stdout(&[ZIPF, "--policy", "mglru", "--plot", path]);
-    let generations = std::fs::read_to_string(&file).expect("plot");
+    let generations = fs::read_to_string(&file).expect("plot");
     assert!(generations.contains("<polygon") && generations.ends_with("</svg>\n"));
 }

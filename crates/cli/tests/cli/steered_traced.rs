@@ -1,13 +1,9 @@
 //! `sim --steered --trace`: the loop in the simulator writes what it writes on Linux.
 
-use crate::support;
+use crate::support::prelude::*;
 
-use std::process::{Command, Output};
-
-use serde_json::Value;
 use strata_control::trace::Note;
-use support::control_trace::{asked_bytes, marks, notes, turns, violations};
-use support::programs::checkout;
+use support::control_trace::{marks, notes, turns, violations};
 
 /// A trace whose pages a program has mapped, and a budget for 60 % of them.
 const TRACE: &str = "gen:zipf,pages=46080,accesses=400000,backing=anon,via=mmap";
@@ -41,7 +37,7 @@ fn traced_of(trace: &str, more: &[&str]) -> (String, Value) {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && errors.is_empty(), "{errors}");
     let report = serde_json::from_slice(&output.stdout).expect("JSON");
-    (std::fs::read_to_string(&path).expect("a trace"), report)
+    (fs::read_to_string(&path).expect("a trace"), report)
 }
 
 #[test]
@@ -114,16 +110,6 @@ fn page_cache_is_traced_as_on_linux_and_what_was_asked_for_is_what_was_dropped()
         let steered = &report["runs"][0]["reclaim"]["steered"];
         assert!(steered["page_cache"].is_null(), "{kernel}");
     }
-}
-
-#[test]
-fn the_documents_example_is_a_turn() {
-    let document = checkout().join("docs/reference/control-trace.md");
-    let document = std::fs::read_to_string(document).expect("it");
-    let (_, rest) = document.split_once("```json\n").expect("an example");
-    let (example, _) = rest.split_once("```").expect("its end");
-    let turn = turns(&example.replace('\n', ""));
-    assert!(asked_bytes(&turn) > 0, "the text says so: {turn:?}");
 }
 
 #[test]

@@ -1,12 +1,6 @@
 //! `strata trace`: what it tells, what it writes, and what it says when a trace is broken.
 
-use crate::support;
-
-use std::fs;
-use std::path::Path;
-
-use serde_json::Value;
-use support::strata::{Finished, Strata, assert_has};
+use crate::support::prelude::*;
 
 fn strata(folder: &Path, args: &[&str]) -> Finished {
     let at = |arg: &&str| match arg.strip_prefix('@') {
@@ -23,7 +17,7 @@ fn data(folder: &Path, args: &[&str]) -> String {
     said.stdout
 }
 
-fn folder() -> tempfile::TempDir {
+fn folder() -> TempDir {
     let folder = tempfile::tempdir().expect("temporary folder");
     let lines = "time,op,lbn\n1.5,2a,10\n2,28,11\n3,28,10\n";
     fs::write(folder.path().join("t.csv"), lines).expect("writable");

@@ -1,17 +1,8 @@
-//! A budget that can't be held, and one that costs nothing while nothing happens. That it is held is told by `held`.
+//! A budget costs nothing while nothing happens. That it is held is told by `held`.
 //!
 //! The limits here hold on a loaded machine too; the strict figures are the benchmarks' (`make bench`).
 
-use crate::support;
-
-use std::fs;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
-
-use rustix::process::Signal;
-use support::live::{Live, MIB, children, rss_bytes, wait_until};
-use support::programs::program;
-use support::strata::{Strata, assert_has};
+use crate::support::prelude::*;
 
 /// The number behind `NAME:` in a status file.
 fn status_field(text: &str, name: &str) -> u64 {
@@ -42,22 +33,6 @@ fn nr_reads_and_writes(pid: i32) -> u64 {
     status_field(&text, "syscr") + status_field(&text, "syscw")
 }
 
-/// Once the kernel was asked to reclaim what `--min-ttl` protects, and the program thrashed.
-#[test]
-fn a_working_set_younger_than_min_ttl_makes_the_budget_give_way_and_that_is_told() {
-    live!("cap_bpf", "memory_cgroup", "zram");
-    let run = Strata::new(["run", "--memory", "100M", "--swap", "zram:256M"])
-        .args(["--min-ttl", "10m", "--"])
-        .arg(program("zipf"))
-        .args(["--size", "150M", "--seconds", "4"]);
-    let (finished, report) = run.finish_with_report();
-    assert_has(&finished.expect_success().stderr, "younger than --min-ttl");
-    assert!(report["limit"]["nr_raises"].as_u64() > Some(0), "{report}");
-    let peak_bytes = report["usage"]["peak_bytes"].as_u64();
-    assert!(peak_bytes > Some(140 * MIB), "{report}");
-    assert_eq!(report["eviction"]["reclaim_asked_bytes"], 0, "{report}");
-}
-
 #[test]
 fn an_idle_program_within_its_budget_costs_next_to_nothing() {
     live!("cap_bpf", "memory_cgroup");
@@ -71,7 +46,7 @@ fn an_idle_program_within_its_budget_costs_next_to_nothing() {
     let ours: Vec<i32> = keepers.chain([run.pid()]).collect();
     let nr_calls = || ours.iter().copied().map(nr_reads_and_writes).sum::<u64>();
     let (start, wakeups, calls) = (Instant::now(), nr_wakeups(run.pid()), nr_calls());
-    sleep(Duration::from_secs(10));
+    sleep(Duration::from_secs(5));
     let seconds = start.elapsed().as_secs_f64();
     let wakeups_per_s = (nr_wakeups(run.pid()) - wakeups) as f64 / seconds;
     let calls_per_s = (nr_calls() - calls) as f64 / seconds;

@@ -2,37 +2,22 @@
 //! other mount namespaces and without rights, and very many files. What is said to be gone is gone, what is in use stays, and
 //! every content is what it was.
 
-use crate::support;
-
-use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::atomic::Ordering;
-use std::thread::sleep;
-use std::time::Duration;
+use crate::support::prelude::*;
 
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::pipe::{SpliceFlags, fcntl_setpipe_size, pipe, splice};
-use serde_json::Value;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::Ordering;
 use strata_linux::access::census::{Census, Kind, Question};
-use support::helper::Helper;
-use support::leaks::Guard;
-use support::live::{Live, TestGroup, try_thrice};
-use support::programs::{Touch, checkout, program};
-use support::residency::{
-    MIB, assert_near, forget, in_group, read_file, resident_bytes, row, run, write_file,
-};
-use support::room::Room;
-use support::strata::{Strata, finish, patience};
 
-pub(crate) fn length() -> Duration {
+/// The last MiB of a TiB.
+const FAR: u64 = (1 << 40) - MIB;
+
+fn length() -> Duration {
     Duration::from_secs(u64::from(patience().div_ceil(3)))
 }
 
-pub(crate) fn drop_cold(group: &TestGroup) -> Strata {
+fn drop_cold(group: &TestGroup) -> Strata {
     Strata::new(["files", "--whole", "--format", "json", "--drop-cold"])
         .arg(format!("{}s", length().as_secs()))
         .arg("--cgroup")
@@ -64,7 +49,7 @@ fn left(report: &Value, reason: &str) -> u64 {
 }
 
 /// A file of noise that was read once.
-pub(crate) fn cold(group: &TestGroup, directory: &Path, name: &str, mib: u64) -> PathBuf {
+fn cold(group: &TestGroup, directory: &Path, name: &str, mib: u64) -> PathBuf {
     let path = directory.join(name);
     write_file(group, &path, mib);
     forget(&path);
@@ -101,6 +86,7 @@ fn pages_that_are_pinned_locked_being_written_or_in_memory_only_stay_and_files_t
         file("locked"),
     );
     let (fixed, grows, busy, holes) = (file("fixed"), file("grows"), file("busy"), file("holes"));
+    fs::hard_link(&fixed, directory.path().join("second name")).expect("linked");
     // A hole of 60 MiB between two MiB of noise: read, it takes memory as well.
     let spread = File::options().read(true).write(true).open(&holes);
     let spread = spread.expect("a file");
@@ -110,6 +96,19 @@ fn pages_that_are_pinned_locked_being_written_or_in_memory_only_stay_and_files_t
     spread.write_all_at(&noise, 61 * MIB).expect("written");
     forget(&holes);
     read_file(&group, &holes, 1);
+    // A MiB at the end of a TiB, of a file that gets another name in the middle of the watch.
+    let [far, renamed] = ["far", "renamed"].map(|name| directory.path().join(name));
+    let sparse = File::options()
+        .create_new(true)
+        .read(true)
+        .write(true)
+        .open(&far);
+    let sparse = sparse.expect("a file");
+    sparse.write_all_at(&noise, FAR).expect("written");
+    forget(&far);
+    let mut tail = in_group(&group, "tail");
+    tail.args(["-c", "1048576"]).arg(&far).stdout(Stdio::null());
+    run(tail);
     let contents =
         [&pinned, &source, &locked, &fixed, &grows].map(|path| fs::read(path).expect("read"));
     for path in [&pinned, &fixed, &grows] {
@@ -175,9 +174,10 @@ fn pages_that_are_pinned_locked_being_written_or_in_memory_only_stay_and_files_t
         }
     });
     let changer = Helper::start({
-        let (fixed, grows) = (fixed.clone(), grows.clone());
+        let (fixed, grows, renamed) = (fixed.clone(), grows.clone(), renamed.clone());
         move |_| {
             sleep(length() / 2);
+            fs::rename(far, renamed).expect("renamed");
             // Where the file system has no such marks the files are like others.
             chattr("+i", &fixed);
             chattr("+a", &grows);
@@ -195,18 +195,18 @@ fn pages_that_are_pinned_locked_being_written_or_in_memory_only_stay_and_files_t
     let kept = left(&report, "in_use") + unknown.expect("bytes");
     assert!(kept >= nr_pinned as u64, "{report:#}");
     assert_nearly(resident_bytes(&locked), 2 * MIB, &report);
-    for path in [&fixed, &grows, &holes] {
+    for path in [&fixed, &grows, &holes, &renamed] {
         assert_nearly(resident_bytes(path), 0, &report);
     }
     let tried = report["dropped"]["tried_bytes"].as_u64().expect("bytes");
-    let (least, most) = (2 * 2 * MIB + 62 * MIB, 4 * 2 * MIB + 62 * MIB);
+    let (least, most) = (2 * 2 * MIB + 63 * MIB, 4 * 2 * MIB + 63 * MIB);
     assert!((least..most + MIB).contains(&tried), "{report:#}");
     let rows = report["files"].as_array().expect("files");
     assert!(rows.iter().any(|row| row["path"] == "/memfd:strata-test"));
     let mut census = Census::open().expect("a census");
     let taken = census.take(&Question::default()).expect("a census");
     let shmem = taken.groups.iter().filter(|part| part.kind == Kind::Shmem);
-    let id = std::os::unix::fs::MetadataExt::ino(&fs::metadata(&group.path).expect("a group"));
+    let id = MetadataExt::ino(&fs::metadata(&group.path).expect("a group"));
     let shmem = shmem.filter(|part| part.group_id == id);
     assert_near("memfd", shmem.map(|part| part.sums.bytes).sum(), 2 * MIB);
     // Contents, from memory and from the disk.
@@ -222,6 +222,9 @@ fn pages_that_are_pinned_locked_being_written_or_in_memory_only_stay_and_files_t
     memory.read_to_end(&mut again).expect("read");
     assert!(again == in_memory, "what is in memory only");
     drop((touch, direct));
+    let mut at_the_end = vec![0; MIB as usize];
+    sparse.read_exact_at(&mut at_the_end, FAR).expect("read");
+    assert!(at_the_end == noise, "the end of a TiB");
     let written = vec![nr_rounds; 2 * MIB as usize];
     let mut spread = noise.clone();
     spread.resize(61 * MIB as usize, 0);

@@ -1,15 +1,9 @@
 //! Page cache watched from census to census, held against reads that are known: what is said to be read was, what is said to
 //! be idle was not, and what can't be told is not guessed.
 
-use crate::support;
+use crate::support::prelude::*;
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::fs;
-use std::os::unix::fs::{DirEntryExt, FileExt, MetadataExt};
-use std::path::{Path, PathBuf};
-use std::thread::sleep;
-use std::time::Duration;
-
+use std::os::unix::fs::DirEntryExt;
 use strata_linux::access::census::{
     Budget, CacheWatch, FilePart, GroupPages, Probed, Sums, Taken, WHOLE_WATCH, Wanted,
     WatchQuestion,
@@ -17,13 +11,6 @@ use strata_linux::access::census::{
 use strata_linux::cgroup::GroupReader;
 use strata_linux::page_cache::CountReset;
 use strata_lru::machine::PageFound;
-use support::leaks::Guard;
-use support::live::TestGroup;
-use support::programs::{Touch, program};
-use support::residency::{
-    MIB, assert_near, file_sums, forget, in_group, is_near, read_file, resident_bytes, run,
-    write_file,
-};
 
 const FILE_MIB: u64 = 16;
 /// So often a file is read that the kernel counts no further.
@@ -124,6 +111,11 @@ fn each_file_is_told_to_be_read_idle_or_unknown_as_it_was_read() {
             assert_class(name, &file_sums(&second, path), age, class);
         }
     }
+    // Another watch of this process knows as much.
+    let mut other = open_watch!();
+    take(&mut other);
+    let sums = file_sums(&take(&mut other), &once);
+    assert_class("read once before", &sums, WHOLE_WATCH, IDLE);
     sleep(AGE);
     let third = take(&mut watch);
     for path in [&again, &new] {
@@ -178,7 +170,7 @@ fn in_memory(group: &TestGroup, path: &Path) -> InMemory {
 /// one meanwhile.
 #[track_caller]
 fn assert_all_idle(taken: &Taken, path: &Path, before: &InMemory, after: &InMemory) {
-    let parts = support::residency::parts_of(taken, path);
+    let parts = parts_of(taken, path);
     let idle = parts.iter().flat_map(|part| taken.idle.of(part));
     let idle: BTreeSet<u64> = idle.cloned().flatten().collect();
     assert!(idle.is_subset(&before.pages), "{parts:?}");
@@ -317,13 +309,13 @@ fn sums_below(taken: &Taken, directory: &Path) -> Sums {
         (file.device.major, file.device.minor) == device && inodes.contains(&file.inode)
     };
     let parts = taken.files.iter().filter(is_below);
-    support::residency::sum(parts.map(|part| &part.sums))
+    sum(parts.map(|part| &part.sums))
 }
 
 fn forget_all(directory: &Path) {
-    let sync = std::process::Command::new("sync").status();
+    let sync = Command::new("sync").status();
     assert!(sync.expect("sync starts").success());
-    let mut forget = std::process::Command::new(program("forget"));
+    let mut forget = Command::new(program("forget"));
     run({
         forget.arg(directory);
         forget
@@ -359,7 +351,7 @@ fn a_small_file_that_was_read_again_is_not_told_to_be_idle() {
         (8 * 4096, 0),
         "{sums:?}"
     );
-    let parts = support::residency::parts_of(&taken, &path);
+    let parts = parts_of(&taken, &path);
     assert!(
         parts.iter().all(|part| taken.idle.of(part).is_empty()),
         "{parts:?}"
@@ -417,21 +409,6 @@ fn a_census_that_nobody_wants_any_more_ends_and_the_watch_goes_on() {
 }
 
 #[test]
-fn each_watch_of_a_process_knows_how_far_the_kernel_counts() {
-    let directory = open_disk!();
-    let _guard = Guard::new();
-    let group = TestGroup::new("cache-twice");
-    let path = unread(&group, directory.path(), "idle");
-    read_file(&group, &path, 1);
-    for _ in 0..3 {
-        let mut watch = open_watch!();
-        take(&mut watch);
-        let sums = file_sums(&take(&mut watch), &path);
-        assert_class("read once before", &sums, WHOLE_WATCH, IDLE);
-    }
-}
-
-#[test]
 fn a_watch_of_a_sample_looks_at_the_same_pages_each_time() {
     let budget = Budget {
         cpu_share: 0.05,
@@ -479,7 +456,7 @@ fn pages_of_new_files_are_not_told_to_be_idle_for_what_was_known_of_deleted_ones
     let _guard = Guard::new();
     let group = TestGroup::new("cache-anew");
     let noise = unread(&group, directory.path(), "noise");
-    fs::File::options()
+    File::options()
         .write(true)
         .open(&noise)
         .and_then(|file| file.set_len(NR_FILES * (256 << 10)))
@@ -494,7 +471,7 @@ fn pages_of_new_files_are_not_told_to_be_idle_for_what_was_known_of_deleted_ones
         let is_it = |path: &PathBuf| path.display().to_string().contains(&format!("/{name}"));
         let paths: Vec<PathBuf> = paths.filter(is_it).collect();
         for path in &paths {
-            let file = fs::File::open(path).expect("a file");
+            let file = File::open(path).expect("a file");
             file.sync_all().expect("written back");
         }
         paths
@@ -516,10 +493,7 @@ fn pages_of_new_files_are_not_told_to_be_idle_for_what_was_known_of_deleted_ones
     let nr_same = numbers(&new).intersection(&old_numbers).count();
     let mut all_bytes = 0;
     for path in &new {
-        let (sums, parts) = (
-            file_sums(&taken, path),
-            support::residency::parts_of(&taken, path),
-        );
+        let (sums, parts) = (file_sums(&taken, path), parts_of(&taken, path));
         let is_none_told = parts.iter().all(|part| taken.idle.of(part).is_empty());
         assert!(sums.bytes <= 256 << 10, "{}: {sums:?}", path.display());
         all_bytes += sums.bytes;

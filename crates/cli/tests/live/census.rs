@@ -3,25 +3,12 @@
 //!
 //! **Invariants** within 1 % or 1 MiB, whichever is more.
 
-use crate::support;
-
-use std::fs::{self, File};
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-use std::process::Command;
-use std::thread::sleep;
-use std::time::Duration;
+use crate::support::prelude::*;
 
 use strata_linux::access::census::{
     Budget, Census, GroupPages, GroupPart, Kind, Question, Sums, Taken,
 };
 use strata_linux::cgroup::GroupReader;
-use support::leaks::Guard;
-use support::live::{TestGroup, has_generations};
-use support::programs::{Touch, program};
-use support::residency::{
-    MIB, assert_near, file_sums, in_group, is_near, resident_bytes, run, stat, sum, write_file,
-};
 
 const PAGE: u64 = 4096;
 /// Files and groups change while they are looked at: the system writes back, and batches of pages are charged late.
@@ -135,7 +122,7 @@ fn mapped_pages_are_told_from_those_that_are_only_read() {
 }
 
 #[test]
-fn anonymous_memory_and_huge_pages_are_of_their_group() {
+fn anonymous_memory_huge_pages_and_what_is_locked_are_of_their_group() {
     let mut census = open_census!();
     let _guard = Guard::new();
     for options in [&["--size", "48M"][..], &["--size", "48M", "--thp"]] {
@@ -153,32 +140,19 @@ fn anonymous_memory_and_huge_pages_are_of_their_group() {
         if let Some(generations) = generations {
             assert_near("of all generations", generations.iter().sum(), truth);
         }
+        touch.ask(&format!("lock 0 {}", 16 * MIB / PAGE));
+        let seen: Vec<(u64, u64)> = (0..NR_TRIES)
+            .map(|_| {
+                let found = group_sums(&whole(&mut census), &group, &[Kind::Anon]);
+                let truth = stat(&group, "unevictable", "unevictable");
+                (found.unevictable_bytes, truth)
+            })
+            .collect();
+        let is_right = |(found, truth): &(u64, u64)| is_near(*found, *truth);
+        assert!(seen.iter().any(is_right), "{seen:?}");
+        assert!(seen[0].0 > 14 * MIB, "{seen:?}");
         drop(touch);
     }
-}
-
-#[test]
-fn what_is_locked_in_memory_is_told() {
-    let mut census = open_census!();
-    let _guard = Guard::new();
-    let group = TestGroup::new("census-locked");
-    let mut touch = Touch::start_behind(&mut in_group(&group, program("touch")), ["--size", "32M"]);
-    touch.ask(&format!("writerange 0 {}", 32 * MIB / PAGE));
-    touch.ask(&format!("lock 0 {}", 16 * MIB / PAGE));
-    let seen: Vec<(u64, u64)> = (0..NR_TRIES)
-        .map(|_| {
-            let found = group_sums(&whole(&mut census), &group, &[Kind::Anon]);
-            (
-                found.unevictable_bytes,
-                stat(&group, "unevictable", "unevictable"),
-            )
-        })
-        .collect();
-    assert!(
-        seen.iter().any(|(found, truth)| is_near(*found, *truth)),
-        "{seen:?}"
-    );
-    assert!(seen[0].0 > 14 * MIB, "{seen:?}");
 }
 
 /// Huge pages that are set aside belong to the whole machine: only where the machine is ours.

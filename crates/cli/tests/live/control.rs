@@ -1,105 +1,11 @@
 //! A running `strata run`, asked and changed through its control socket.
 
-use crate::support;
+use crate::support::prelude::*;
 
-use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
-use std::process::Command;
-use std::time::{Duration, Instant};
-
-use serde_json::Value;
 use strata_lru::lru_gen::parse_plain;
-use support::leaks::Guard;
-use support::live::{Live, wait_until};
-use support::programs::{Touch, program};
-use support::strata::{Finished, Strata, patience};
 
-const MIB: u64 = 1 << 20;
 const PAGE: u64 = 4096;
-
-/// `strata run OPTIONS -- touch`, in a run directory of its own.
-struct Run {
-    live: Live,
-    run_dir: tempfile::TempDir,
-}
-
-impl Run {
-    fn start(options: &[&str], size: &str) -> Run {
-        let run = Run::start_program(options, "touch", &["--size", size]);
-        let line = run.live.line();
-        assert!(line.starts_with("ready "), "{line}");
-        run
-    }
-
-    /// The same with another program, of which nothing is expected.
-    fn start_program(options: &[&str], name: &str, args: &[&str]) -> Run {
-        let run_dir = tempfile::tempdir().expect("directory");
-        let strata = Strata::new(["run"])
-            .args(options)
-            .arg("--")
-            .arg(program(name))
-            .args(args)
-            .env("STRATA_RUN_DIR", run_dir.path());
-        let live = Live::start(&strata);
-        Run { live, run_dir }
-    }
-
-    /// Has the program do something.
-    fn tell(&mut self, command: &str) {
-        writeln!(self.live.stdin(), "{command}").expect("touch listens");
-        let answer = self.live.line();
-        assert!(answer.starts_with("ok"), "{command}: {answer}");
-    }
-
-    fn ctl(&self, args: &[&str]) -> Finished {
-        Strata::new(["ctl", "--format", "json"])
-            .args(args)
-            .env("STRATA_RUN_DIR", self.run_dir.path())
-            .finish()
-    }
-
-    /// An answer that says yes.
-    #[track_caller]
-    fn ask(&self, args: &[&str]) -> Value {
-        let said = self.ctl(args).expect_success();
-        said.json()
-    }
-
-    /// An answer that says no.
-    #[track_caller]
-    fn refused(&self, args: &[&str]) -> String {
-        let said = self.ctl(args);
-        assert_eq!(said.code(), Some(1), "{}{}", said.stdout, said.stderr);
-        said.stderr
-    }
-
-    fn status(&self, pointer: &str) -> u64 {
-        let status = self.ask(&["status"]);
-        let value = status.pointer(pointer).and_then(Value::as_u64);
-        value.unwrap_or_else(|| panic!("{pointer} in {status:#}"))
-    }
-
-    fn socket(&self) -> PathBuf {
-        let id = self.live.pid().to_string();
-        self.run_dir.path().join(id).join("control.sock")
-    }
-
-    fn end(mut self) {
-        writeln!(self.live.stdin(), "exit 7").expect("touch listens");
-        assert_eq!(self.live.end().code(), Some(7), "{}", self.live.stderr());
-        let left: Vec<_> = fs::read_dir(self.run_dir.path())
-            .expect("readable")
-            .flatten()
-            .filter(|entry| entry.path().is_dir())
-            .map(|entry| entry.path())
-            .collect();
-        assert!(left.is_empty(), "left behind: {left:?}");
-    }
-}
 
 #[test]
 fn a_new_budget_is_held_and_a_larger_one_gives_room_again() {
@@ -137,7 +43,7 @@ fn a_new_budget_is_held_and_a_larger_one_gives_room_again() {
 }
 
 #[test]
-fn the_kernels_commands_age_and_evict_where_the_kernel_has_no_generations() {
+fn the_kernels_commands_age_and_evict_and_paused_or_dry_nothing_is_taken() {
     needs!("page_walk", "memory_cgroup", "zram", "process_madvise");
     let _guard = Guard::new();
     let mut run = Run::start(&["--memory", "256M", "--swap", "zram:256M"], "64M");
@@ -204,31 +110,19 @@ fn the_kernels_commands_age_and_evict_where_the_kernel_has_no_generations() {
             "{refused}"
         );
     }
-    run.tell("verify 0 16384");
-    run.end();
-}
-
-#[test]
-fn paused_nothing_is_taken_and_a_dry_run_only_decides() {
-    needs!("page_walk", "memory_cgroup", "zram", "process_madvise");
-    let _guard = Guard::new();
-    let mut run = Run::start(&["--memory", "256M", "--swap", "zram:256M"], "64M");
-    run.tell("writerange 0 16384");
     run.ask(&["pause"]);
     assert_eq!(run.ask(&["status"])["is_paused"], true);
     assert!(run.refused(&["evict", "8M"]).contains("resume it first"));
     assert!(run.refused(&["+ 1 0 3"]).contains("resume it first"));
     run.ask(&["resume"]);
-
     assert_eq!(run.ask(&["dry-run", "on"])["is_dry_run"], true);
     let decided = run.ask(&["evict", "4M"]);
     assert_eq!(decided["nr_applied_pages"], 0, "{decided}");
     assert!(decided["nr_tried_pages"].as_u64() > Some(0), "{decided}");
     assert_eq!(run.ask(&["dry-run"])["is_dry_run"], false, "toggled");
-
     let usage = run.status("/usage_bytes");
     let done = run.ask(&["evict", "8M"]);
-    let applied = done["nr_applied_pages"].as_u64().expect("a number") * PAGE;
+    let applied = number(&done["nr_applied_pages"]) * PAGE;
     assert!((6 * MIB..=12 * MIB).contains(&applied), "{done}");
     wait_until("usage to fall", || {
         run.status("/usage_bytes") + applied / 2 < usage
@@ -243,7 +137,7 @@ fn an_order_for_more_than_there_is_ends_and_lets_others_in() {
     let _guard = Guard::new();
     let options = ["--memory", "256M", "--swap", "zram:512M", "--quiet"];
     // What is taken from it comes back at once.
-    let mut run = Run::start_program(&options, "zipf", &["--size", "96M", "--seconds", "600"]);
+    let mut run = Run::start_program(&options, &["zipf", "--size", "96M", "--seconds", "600"]);
     wait_until("the control socket", || run.socket().exists());
     // Before the first look nothing is known of it.
     wait_until("the program to be in memory", || {
@@ -268,7 +162,7 @@ fn an_order_for_more_than_there_is_ends_and_lets_others_in() {
     assert!(matches!(code, Some(0 | 1)), "{}", first.stderr());
     let evicted = run.status("/eviction/nr_applied_pages");
     assert_eq!(run.status("/eviction/nr_applied_pages"), evicted);
-    run.live.signal(rustix::process::Signal::TERM);
+    run.live.signal(Signal::TERM);
     assert_eq!(run.live.end().code(), Some(128 + 15));
 }
 
@@ -283,11 +177,12 @@ fn names_from_outside_give_the_terminal_no_orders() {
     let pid = target.pid.to_string();
     let run = |words: &[&str]| {
         let run_dir = tempfile::tempdir().expect("directory");
-        let strata = Strata::new(["run", "--memory", "256M", "--metrics", "127.0.0.1:0"])
-            .args(words)
-            .env("STRATA_RUN_DIR", run_dir.path());
-        let live = Live::start(&strata);
-        Run { live, run_dir }
+        let strata = Strata::new(["run", "--memory", "256M", "--metrics", "127.0.0.1:0"]);
+        let strata = strata.args(words).env("STRATA_RUN_DIR", run_dir.path());
+        Run {
+            live: Live::start(&strata),
+            run_dir,
+        }
     };
     let words = ["--", evil.to_str().expect("text"), "--size", "8M"];
     for mut run in [run(&["--pid", &pid]), run(&words)] {
@@ -296,19 +191,9 @@ fn names_from_outside_give_the_terminal_no_orders() {
             .env("STRATA_RUN_DIR", run.run_dir.path())
             .finish()
             .expect_success();
-        run.live.wait_for_stderr("http://");
-        let note = run.live.stderr();
-        let address = note
-            .split("http://")
-            .nth(1)
-            .and_then(|rest| rest.split('/').next());
-        let mut port = TcpStream::connect(address.expect("an address")).expect("connects");
-        port.write_all(b"GET /metrics HTTP/1.1\r\n\r\n")
-            .expect("asks");
-        let mut metrics = String::new();
-        port.read_to_string(&mut metrics).expect("answers");
+        let metrics = scrape(&run.metrics_address());
         assert!(metrics.contains("e?[2J"), "{metrics}");
-        run.live.signal(rustix::process::Signal::TERM);
+        run.live.signal(Signal::TERM);
         run.live.end();
         for text in [&said.stdout, &run.live.stderr(), &metrics] {
             assert!(!text.contains('\x1b'), "{text:?}");
@@ -339,9 +224,7 @@ fn hostile_clients_harm_neither_the_program_nor_those_who_ask() {
         stream
             .set_write_timeout(Some(Duration::from_secs(2)))
             .expect("timeout");
-        let mut noise: Vec<u8> = (0..40_000)
-            .map(|_| support::programs::next_random(&mut state) as u8)
-            .collect();
+        let mut noise: Vec<u8> = (0..40_000).map(|_| next_random(&mut state) as u8).collect();
         if round % 3 == 0 {
             noise.retain(|byte| *byte != b'\n');
             noise = noise.repeat(4);
@@ -389,47 +272,4 @@ fn the_socket_speaks_lines_to_anything_that_can_write_to_it() {
     assert_eq!(lines[1]["groups"][0]["budget_bytes"], 256 * MIB);
     assert_eq!(lines[2]["is_paused"], true);
     run.end();
-}
-
-#[test]
-fn with_several_runs_one_has_to_be_named_and_with_none_that_is_said() {
-    needs!("page_walk");
-    let _guard = Guard::new();
-    let first = Run::start(&["--memory", "256M", "--dry-run"], "8M");
-    let strata = Strata::new(["run", "--memory", "256M", "--dry-run", "--"])
-        .arg(program("touch"))
-        .args(["--size", "8M"])
-        .env("STRATA_RUN_DIR", first.run_dir.path());
-    let mut second = Live::start(&strata);
-    second.line();
-    let ids = [first.live.pid().to_string(), second.pid().to_string()];
-    let said = first.ctl(&["status"]);
-    assert_eq!(said.code(), Some(2));
-    for id in &ids {
-        assert!(said.stderr.contains(&format!("{id} (")), "{}", said.stderr);
-        assert_eq!(first.ask(&["--id", id, "status"])["id"], id.as_str());
-    }
-    writeln!(second.stdin(), "exit 0").expect("touch listens");
-    assert_eq!(second.end().code(), Some(0));
-    let unknown = first.ctl(&["--id", "1-99", "status"]);
-    assert_eq!(unknown.code(), Some(2));
-    assert!(
-        unknown.stderr.contains("no strata run has the id"),
-        "{}",
-        unknown.stderr
-    );
-    first.end();
-
-    let nowhere = tempfile::tempdir().expect("directory");
-    for args in [&["ctl", "status"][..], &["lru-gen"]] {
-        let said = Strata::new(args)
-            .env("STRATA_RUN_DIR", nowhere.path())
-            .finish();
-        assert_eq!(said.code(), Some(2));
-        assert!(
-            said.stderr.contains("no strata run is running"),
-            "{}",
-            said.stderr
-        );
-    }
 }

@@ -1,10 +1,6 @@
 //! `strata doctor` on the machine we run on, whatever it offers.
 
-use crate::support;
-
-use std::collections::BTreeSet;
-
-use support::strata::{Strata, doctor};
+use crate::support::prelude::*;
 
 #[test]
 fn doctor_names_what_run_needs_and_says_whether_it_can_work() {

@@ -1,23 +1,7 @@
 //! Groups as others make and change them: threaded ones, limits above us and above the target, limits that an operator
 //! sets during a run, processes that are moved, and processes whose memory stayed behind.
 
-use crate::support;
-
-use std::fs;
-use std::path::Path;
-use std::process::Command;
-use std::thread::sleep;
-use std::time::Duration;
-
-use rustix::process::Signal;
-use support::json::json_in;
-use support::leaks::Guard;
-use support::live::{
-    Live, MIB, TestGroup, idle_in, memory_group_of, memory_mount, swap_devices, wait_until,
-};
-use support::programs::program;
-use support::residency::in_group;
-use support::strata::{Strata, assert_has, binary};
+use crate::support::prelude::*;
 
 /// Longer than a run takes to look whether anybody is left in a group.
 const SEVERAL_LOOKS: Duration = Duration::from_secs(3);

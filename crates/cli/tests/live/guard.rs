@@ -1,25 +1,11 @@
 //! `strata guard` on programs that hold more than they use.
 
-use crate::support;
+use crate::support::prelude::*;
 
 use std::os::unix::net::UnixDatagram;
-use std::path::{Path, PathBuf};
-use std::sync::mpsc::channel;
-use std::thread;
-use std::time::{Duration, Instant};
-
-use rustix::process::Signal;
-use serde_json::Value;
-
+use std::sync::mpsc::sync_channel;
 use strata_linux::swap::{SwapArea, swap_areas};
-use support::leaks::{Guard, run_dir};
-use support::live::{Live, TestGroup, kept_swap, memory_mount, wait_until};
-use support::programs::Touch;
-use support::prometheus::{check, promtool, scrape, value};
-use support::strata::{Finished, Strata, assert_has, patience};
-use tempfile::TempDir;
 
-pub(crate) const MIB: u64 = 1 << 20;
 /// How long something may take that a guard has to learn first.
 const LEARNING: Duration = Duration::from_secs(60);
 
@@ -71,7 +57,7 @@ pub(crate) fn guard_by(rules: &str) -> (Live, TempDir) {
 
 pub(crate) fn write_rules(folder: &Path, rules: &str) {
     let head = "swap = \"zram:1G\"\ncpu = \"50%\"\nhistory = \"none\"\n";
-    let written = std::fs::write(folder.join("guard.toml"), head.to_owned() + rules);
+    let written = fs::write(folder.join("guard.toml"), head.to_owned() + rules);
     written.expect("rules");
 }
 
@@ -183,33 +169,6 @@ fn five_groups_give_what_they_do_not_use_and_those_that_end_leave_the_others_alo
 }
 
 #[test]
-fn without_a_promise_and_in_a_dry_run_nothing_is_taken_and_what_could_be_is_told() {
-    live!("cap_bpf", "memory_cgroup");
-    let idler = Idler::start("watched");
-    let name = idler.name();
-    for options in [&[][..], &["--promise", "100%/min", "--dry-run"]] {
-        let live = Live::start(&guard(options));
-        let last = wait_for(&live, "what could be given", |status| {
-            bytes(of(status, &name), "could_give_bytes") > 48 * MIB
-        });
-        let group = of(&last, &name);
-        assert_eq!(
-            (bytes(group, "away_bytes"), bytes(group, "taken_bytes")),
-            (0, 0)
-        );
-        assert!(
-            last["is_acting"] == false || !options.is_empty(),
-            "{last:#}"
-        );
-        // Eight MiB are in use.
-        let used = ["60", "600", "3600"].map(|within| bytes(&group["used_within_bytes"], within));
-        assert!(used[0] >= 7 * MIB && used.is_sorted(), "{used:?}");
-        end(live);
-    }
-    idler.end();
-}
-
-#[test]
 fn a_group_whose_idle_memory_comes_back_is_left_alone_and_its_age_rises() {
     live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
     let mut idler = Idler::start("burst");
@@ -300,13 +259,15 @@ fn a_killed_guard_leaves_its_swap_which_the_next_takes_over_and_a_second_one_is_
 }
 
 #[test]
-fn a_service_manager_and_prometheus_are_told_how_it_stands() {
+fn a_service_manager_and_prometheus_are_told_how_it_stands_and_hold_no_guard_up_where_they_do_not_listen()
+ {
     live!("cap_bpf", "memory_cgroup");
     let idler = Idler::start("served");
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("notify");
     let socket = UnixDatagram::bind(&path).expect("a socket");
-    let (heard, hears) = channel();
+    // What is not taken from it stays in the socket.
+    let (heard, hears) = sync_channel(0);
     thread::spawn(move || {
         let mut text = [0; 256];
         while let Ok(received) = socket.recv(&mut text) {
@@ -338,6 +299,11 @@ fn a_service_manager_and_prometheus_are_told_how_it_stands() {
     let could_give = value(&text, "strata_guard_group_could_give_bytes");
     assert!(could_give > Some(48.0 * MIB as f64), "{text}");
     assert_has(&text, "strata_guard_acting 0\n");
+    // Each turn says something, and ten words fill the socket.
+    wait_for(&live, "walks of which nobody takes a word", |status| {
+        bytes(status, "nr_walks") > bytes(&last, "nr_walks") + 12
+    });
+    wait_until("the socket to be empty", || said().is_none());
     end(live);
     wait_until("the end to be told", || {
         told.extend(said());
@@ -348,20 +314,6 @@ fn a_service_manager_and_prometheus_are_told_how_it_stands() {
         Err(why) => skip!("needs promtool (Debian package prometheus): {why}"),
         Ok(promtool) => check(promtool, &text),
     }
-}
-
-#[test]
-fn a_service_manager_that_does_not_listen_holds_no_guard_up() {
-    live!("cap_bpf", "memory_cgroup");
-    let idler = Idler::start("unheard");
-    let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().join("notify");
-    let _socket = UnixDatagram::bind(&path).expect("a socket");
-    let live = Live::start(&guard(&[]).env("NOTIFY_SOCKET", &path));
-    // Each turn says something, and ten words fill the socket.
-    wait_for(&live, "many walks", |status| bytes(status, "nr_walks") > 24);
-    end(live);
-    idler.end();
 }
 
 #[test]
@@ -434,7 +386,7 @@ fn a_host_that_is_short_of_memory_takes_what_is_idle_of_all_with_a_rule_promise_
     live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
     let (watched, left) = (Idler::start("watched"), Idler::start("left"));
     // What the kernel protects of a group stays as what a rule keeps; v1 knows no protection.
-    let low = match std::fs::write(watched.group.path.join("memory.low"), "20M") {
+    let low = match fs::write(watched.group.path.join("memory.low"), "20M") {
         Ok(()) => "",
         Err(_) => "low = \"20M\"\n",
     };

@@ -1,24 +1,19 @@
 //! `strata guard` within bounds of time and of writes to swap.
 
-use crate::guard::{ACTING, Idler, MIB, bytes, end, guard, of, wait_for};
-use crate::support;
+use crate::support::prelude::*;
 
-use std::time::Instant;
-
-use serde_json::Value;
-
+use crate::guard::{Idler, bytes, end, guard, of, wait_for};
 use strata_linux::swap::swap_areas;
-use support::leaks::Guard;
-use support::live::{Live, memory_mount};
 
 #[test]
-fn no_more_is_written_to_swap_a_second_than_may_be_and_that_is_told() {
+fn within_a_promise_by_time_no_more_is_written_to_swap_a_second_than_may_be_and_that_is_told() {
     needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
     const RATE: u64 = 2 * MIB;
     let _guard = Guard::new();
     let idler = Idler::start("rate");
     let name = idler.name();
-    let live = Live::start(&guard(&ACTING).args(["--swap-writes", "2M/s"]));
+    let options = ["--promise", "slowdown 5%", "--swap", "zram:1G", "--release"];
+    let live = Live::start(&guard(&options).args(["--swap-writes", "2M/s"]));
     let has_begun = |status: &Value| bytes(of(status, &name), "taken_bytes") > 0;
     let first = wait_for(&live, "something to go", has_begun);
     let begun = Instant::now();
@@ -34,20 +29,6 @@ fn no_more_is_written_to_swap_a_second_than_may_be_and_that_is_told() {
     let passed = begun.elapsed();
     assert!(passed.as_secs() >= allowed_s, "{passed:?}: {last:#}");
     assert!(was_told, "{last:#}");
-    end(live);
-    idler.end();
-}
-
-#[test]
-fn a_promise_by_time_is_kept_by_what_a_read_from_swap_takes() {
-    live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
-    let idler = Idler::start("time");
-    let name = idler.name();
-    let promise = ["--promise", "slowdown 5%", "--swap", "zram:1G", "--release"];
-    let live = Live::start(&guard(&promise));
-    let last = wait_for(&live, "what is idle to go", |status| {
-        bytes(of(status, &name), "away_bytes") > 48 * MIB
-    });
     assert_eq!(of(&last, &name)["promise"], "slowdown 5%", "{last:#}");
     end(live);
     idler.end();

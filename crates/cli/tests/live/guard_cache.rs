@@ -1,17 +1,8 @@
 //! `strata guard` on page cache that no process maps.
 
-use crate::guard::{bytes, end, of, wait_for};
-use crate::support;
+use crate::support::prelude::*;
 
-use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
-
-use support::leaks::Guard;
-use support::live::{Live, TestGroup};
-use support::residency::{
-    MIB, forget, has_damon_pageout, in_group, read_file, resident_bytes, write_file,
-};
-use support::strata::Strata;
+use crate::guard::{Idler, bytes, end, guard, of, wait_for};
 
 /// What is read once, and what is read again each second.
 pub(crate) const ONCE_MIB: u64 = 64;
@@ -101,24 +92,36 @@ fn a_file_that_was_read_once_is_dropped_and_one_that_is_read_again_stays() {
 }
 
 #[test]
-fn idle_page_cache_is_told_and_stays_where_nothing_is_promised_or_done() {
+fn what_is_idle_is_told_and_stays_where_nothing_is_promised_or_done() {
     needs!("cap_bpf", "memory_cgroup");
     needs_census!();
     let directory = open_disk!();
     let _guard = Guard::new();
     let reader = Reader::start("cache-told", directory.path());
-    let name = reader.name();
+    let idler = Idler::start("watched");
     for options in [&[][..], &["--promise", "100%/min", "--dry-run"]] {
-        let live = reader.guard(options);
+        let live = Live::start(&guard(options));
         let last = wait_for(&live, "what is idle to be told", |status| {
-            bytes(of(status, &name), "idle_cache_bytes") > (ONCE_MIB - 8) * MIB
+            let idle_cache = bytes(of(status, &reader.name()), "idle_cache_bytes");
+            let could_give = bytes(of(status, &idler.name()), "could_give_bytes");
+            idle_cache > (ONCE_MIB - 8) * MIB && could_give > 48 * MIB
         });
-        let group = of(&last, &name);
+        let is_acting = last["is_acting"] == true;
+        assert!(!is_acting || !options.is_empty(), "{last:#}");
+        let group = of(&last, &reader.name());
         let cached_bytes = bytes(group, "cache_bytes");
         assert!(cached_bytes > (ONCE_MIB + OFTEN_MIB - 8) * MIB, "{group:#}");
-        assert_eq!(bytes(group, "dropped_cache_bytes"), 0, "{group:#}");
-        assert_eq!(bytes(group, "taken_bytes"), 0, "{group:#}");
         assert!(has_damon_pageout() || resident_bytes(&reader.once) == ONCE_MIB * MIB);
+        let used = &of(&last, &idler.name())["used_within_bytes"];
+        // Eight MiB are in use.
+        let used = ["60", "600", "3600"].map(|within| bytes(used, within));
+        assert!(used[0] >= 7 * MIB && used.is_sorted(), "{used:?}");
+        for name in [reader.name(), idler.name()] {
+            let of_group = |what| bytes(of(&last, &name), what);
+            let taken = ["away_bytes", "taken_bytes", "dropped_cache_bytes"].map(of_group);
+            assert_eq!(taken, [0; 3], "{last:#}");
+        }
         end(live);
     }
+    idler.end();
 }

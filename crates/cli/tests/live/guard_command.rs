@@ -1,17 +1,8 @@
 //! `strata guard -- COMMAND`: a guard that starts a program and looks after that alone.
 
-use crate::support;
+use crate::support::prelude::*;
 
-use std::io::Write;
-
-use rustix::process::Signal;
-
-use support::leaks::run_dir;
-use support::live::{Live, memory_group_of};
-use support::programs::program;
-use support::strata::Strata;
-
-use super::guard::{ACTING, Idler, MIB, bytes, wait_for};
+use super::guard::{ACTING, Idler, bytes, wait_for};
 
 /// A guard that starts a command.
 fn guard(options: &[&str], command: &[&str]) -> Strata {
@@ -67,7 +58,7 @@ fn signals_reach_the_command_and_what_can_not_be_started_leaves_nothing() {
     let script = "trap 'exit 9' HUP; echo started; while :; do sleep 0.1; done";
     let mut live = Live::start(&guard(&promise, &["sh", "-c", script]));
     while live.line() != "started" {}
-    let group = memory_group_of(support::live::children(live.pid())[0]);
+    let group = memory_group_of(children(live.pid())[0]);
     live.signal(Signal::HUP);
     assert_eq!(live.end().code(), Some(9), "{}", live.stderr());
     assert!(!group.exists(), "{} is gone", group.display());
@@ -90,7 +81,7 @@ fn a_command_outlives_its_guard_in_its_group_which_the_next_guard_after_its_end_
     let next = || guard(&promise, &["true"]).finish().expect_success();
     next();
     assert!(group.exists(), "somebody is in it");
-    support::live::send(pid, Signal::KILL);
+    send(pid, Signal::KILL);
     next();
     assert!(!group.exists(), "{} is gone", group.display());
 }

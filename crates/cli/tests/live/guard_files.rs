@@ -1,15 +1,8 @@
 //! `strata guard` on files that programs map.
 
+use crate::support::prelude::*;
+
 use crate::guard::{end, of, wait_for};
-use crate::support;
-
-use std::io::Write;
-use std::process::Command;
-
-use support::leaks::Guard;
-use support::live::{Live, TestGroup};
-use support::residency::{MIB, forget, in_group, write_file};
-use support::strata::Strata;
 
 /// Maps two files, and answers each line with a checksum of all of both.
 const SCRIPT: &str = "
@@ -22,7 +15,7 @@ for line in sys.stdin:
 
 /// Resident bytes of the mappings of a file in a process.
 fn mapped_bytes(pid: i32, file: &str) -> u64 {
-    let smaps = std::fs::read_to_string(format!("/proc/{pid}/smaps")).expect("smaps");
+    let smaps = fs::read_to_string(format!("/proc/{pid}/smaps")).expect("smaps");
     let mut is_meant = false;
     let mut bytes = 0;
     for line in smaps.lines() {
@@ -67,10 +60,10 @@ fn what_mapped_files_hold_beyond_their_budget_goes_and_other_files_stay() {
     let name = group.name();
     let rules = directory.path().join("guard.toml");
     let text = format!(
-        "[[rule]]\ncgroup = '{name}'\npromise = 'none'\nmin_age = '10s'\n\
+        "[[rule]]\ncgroup = '{name}'\npromise = 'none'\nmin_age = '5s'\n\
          [[rule.file]]\npath = '*.gguf'\nmemory = '8M'\n[[rule.file]]\npath = 'model.*'\nmemory = '1M'\n"
     );
-    std::fs::write(&rules, text).expect("rules");
+    fs::write(&rules, text).expect("rules");
     let strata = Strata::new(["guard", "--format", "json", "--cpu", "50%"]);
     let strata = strata
         .args(["--history", "none", "--config"])

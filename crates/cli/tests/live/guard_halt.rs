@@ -1,18 +1,10 @@
 //! Groups that `strata guard` slows, stops or ends where a host stays short of memory.
 
-use crate::guard::{Idler, MIB, bytes, end, guard, guard_in, of, release, wait_for, write_rules};
-use crate::support;
+use crate::support::prelude::*;
 
-use std::path::{Path, PathBuf};
-
-use rustix::process::Signal;
-
+use crate::guard::{Idler, bytes, end, guard, guard_in, of, release, wait_for, write_rules};
 use strata_linux::cgroup::{self, Brake, Freezer, GroupReader, HaltError, kill};
 use strata_linux::undo::Journal;
-use support::leaks::Guard;
-use support::live::{Live, memory_mount, wait_until};
-use support::programs::Touch;
-use support::strata::assert_has;
 
 /// A group of the v1 freezer that holds certain processes; gone at the end.
 pub(crate) struct FreezerGroup(PathBuf);
@@ -21,7 +13,7 @@ impl FreezerGroup {
     pub(crate) fn take(name: &str, pid: i32) -> Option<FreezerGroup> {
         let directory = format!("strata-test-{name}-{}", std::process::id());
         let path = PathBuf::from("/sys/fs/cgroup/freezer").join(directory);
-        std::fs::create_dir(&path).ok()?;
+        fs::create_dir(&path).ok()?;
         let group = FreezerGroup(path);
         group.take_too(pid).ok()?;
         Some(group)
@@ -29,26 +21,24 @@ impl FreezerGroup {
 
     /// Has this process in it, too.
     pub(crate) fn take_too(&self, pid: i32) -> std::io::Result<()> {
-        std::fs::write(self.0.join("cgroup.procs"), pid.to_string())
+        fs::write(self.0.join("cgroup.procs"), pid.to_string())
     }
 
     /// Removes it once its processes have ended.
     pub(crate) fn end(self) {
-        wait_until("the process to leave", || {
-            std::fs::remove_dir(&self.0).is_ok()
-        });
+        wait_until("the process to leave", || fs::remove_dir(&self.0).is_ok());
     }
 }
 
 impl Drop for FreezerGroup {
     fn drop(&mut self) {
         // What a test that fails has left stopped could not even be ended.
-        let _ = std::fs::write(self.0.join("freezer.state"), "THAWED");
+        let _ = fs::write(self.0.join("freezer.state"), "THAWED");
         for _ in 0..20 {
-            if std::fs::remove_dir(&self.0).is_ok() || !self.0.exists() {
+            if fs::remove_dir(&self.0).is_ok() || !self.0.exists() {
                 break;
             }
-            std::thread::sleep(std::time::Duration::from_millis(50));
+            sleep(Duration::from_millis(50));
         }
     }
 }
@@ -57,11 +47,11 @@ impl Drop for FreezerGroup {
 pub(crate) fn is_frozen(group: &Path, freezer: Option<&FreezerGroup>) -> bool {
     match freezer {
         Some(FreezerGroup(path)) => {
-            let state = std::fs::read_to_string(path.join("freezer.state"));
+            let state = fs::read_to_string(path.join("freezer.state"));
             state.expect("read").trim() == "FROZEN"
         }
         None => {
-            let events = std::fs::read_to_string(group.join("cgroup.events"));
+            let events = fs::read_to_string(group.join("cgroup.events"));
             events.expect("read").contains("frozen 1")
         }
     }
@@ -171,12 +161,12 @@ fn a_group_is_slowed_by_a_limit_above_what_it_uses_and_what_stood_there_is_put_b
 
 /// `memory.high` of the group of a program.
 fn high_bytes(idler: &Idler) -> u64 {
-    let text = std::fs::read_to_string(idler.group.path.join("memory.high"));
+    let text = fs::read_to_string(idler.group.path.join("memory.high"));
     text.expect("read").trim().parse().unwrap_or(u64::MAX)
 }
 
 fn set_high(idler: &Idler, bytes: u64) {
-    let written = std::fs::write(idler.group.path.join("memory.high"), bytes.to_string());
+    let written = fs::write(idler.group.path.join("memory.high"), bytes.to_string());
     written.expect("written");
 }
 
@@ -204,7 +194,7 @@ fn a_group_is_ended_where_it_is_asked_for_and_no_other() {
 struct Short {
     idler: Idler,
     freezer_group: Option<FreezerGroup>,
-    rules: tempfile::TempDir,
+    rules: TempDir,
 }
 
 impl Short {

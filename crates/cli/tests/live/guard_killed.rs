@@ -1,15 +1,8 @@
 //! `strata guard` killed at any moment: its swap is the next guard's, and the programs have all their bytes and go on.
 
-use crate::guard::{Idler, KEEPING, MIB, bytes, guard, of, own_swap, release, state, wait_for};
-use crate::support;
+use crate::support::prelude::*;
 
-use std::thread;
-use std::time::Duration;
-
-use rustix::process::Signal;
-
-use support::leaks::Guard;
-use support::live::{Live, wait_until};
+use crate::guard::{Idler, KEEPING, bytes, guard, of, own_swap, release, state, wait_for};
 
 /// Each second guard is killed as it begins, the others while they take.
 fn kill_at_random(nr_kills: u64) {
@@ -35,7 +28,7 @@ fn kill_at_random(nr_kills: u64) {
             });
         }
         let most_ms = if is_taking { 300 } else { 1500 };
-        thread::sleep(Duration::from_millis(random % most_ms));
+        sleep(Duration::from_millis(random % most_ms));
         live.signal(Signal::KILL);
         drop(live);
         let after = own_swap();
@@ -47,7 +40,7 @@ fn kill_at_random(nr_kills: u64) {
             None => assert!(after.is_some() == is_taking, "kill {nr}: {after:?}"),
         }
     }
-    let stands_still = |pid| matches!(support::live::state(pid), 'T' | 'D' | 'X');
+    let stands_still = |pid| matches!(crate::support::live::state(pid), 'T' | 'D' | 'X');
     wait_until("the program to go on", || !stands_still(idler.touch.pid));
     assert_eq!(idler.touch.ask("verify 0 16384"), "0");
     release().expect_success();
@@ -58,7 +51,7 @@ fn kill_at_random(nr_kills: u64) {
 #[test]
 fn guards_that_are_killed_while_they_take_leave_one_swap_device_and_every_byte() {
     needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
-    kill_at_random(9);
+    kill_at_random(5);
 }
 
 #[test]

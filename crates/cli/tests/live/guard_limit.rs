@@ -1,21 +1,9 @@
 //! `strata guard` where a limit above the groups that it watches is near.
 
+use crate::support::prelude::*;
+
 use crate::guard::{ACTING, bytes, end, guard_by, of, wait_for};
 use crate::guard_cache::{ONCE_MIB, Reader};
-use crate::support;
-
-use std::fs;
-use std::thread::sleep;
-use std::time::Duration;
-
-use rustix::process::Signal;
-use serde_json::Value;
-use support::leaks::{Guard, run_dir};
-use support::live::{Live, TestGroup, wait_until};
-use support::programs::Touch;
-use support::residency::{MIB, resident_bytes};
-use support::strata::patience;
-use tempfile::TempDir;
 
 fn set_limit(parent: &TestGroup, limit: &str) {
     let is_v1 = parent.path.join("memory.limit_in_bytes").exists();
@@ -58,33 +46,46 @@ fn promising(promise: &str, parent: &TestGroup) -> (Live, TempDir) {
 }
 
 #[test]
-fn near_a_parents_limit_the_oldest_goes_whoever_has_it_and_what_is_used_stays() {
-    live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+fn near_a_parents_limit_page_cache_read_once_goes_first_then_the_oldest_and_what_is_used_stays() {
+    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    needs_census!();
+    let directory = open_disk!();
+    let _guard = Guard::new();
     let parent = parent("guard-limit");
     let (idle, busy) = (parent.below("idle"), parent.below("busy"));
     let (mut sleeper, mut worker) = (start(&idle), start(&busy));
     worker.ask("hammer 1 16384");
+    let reader = Reader::start_in(parent.below("reader"), directory.path());
     let (live, _rules) = guard(&parent);
-    let name = |which: &str| format!("{}/{which}", parent.name());
-    let taken = |status: &Value, which: &str| bytes(of(status, &name(which)), "taken_bytes");
-    let told = wait_for(&live, "ages to be known", |status| {
-        bytes(of(status, &name("idle")), "idle_bytes") > 48 * MIB
+    let told = |status: &Value, which: &str, what: &str| {
+        let name = format!("{}/{which}", parent.name());
+        bytes(of(status, &name), what)
+    };
+    let known = wait_for(&live, "ages to be known", |status| {
+        told(status, "reader", "idle_cache_bytes") > (ONCE_MIB - 8) * MIB
+            && told(status, "idle", "idle_bytes") > 48 * MIB
     });
-    assert_eq!(
-        (taken(&told, "idle"), taken(&told, "busy")),
-        (0, 0),
-        "{told:#}"
-    );
-    let mut last = told;
+    let taken = |status: &Value| ["idle", "busy"].map(|which| told(status, which, "taken_bytes"));
+    assert_eq!(taken(&known), [0, 0], "{known:#}");
+    assert_eq!(bytes(&known, "dropped_cache_bytes"), 0, "{known:#}");
+    limit(&parent);
+    let mut last = wait_for(&live, "page cache to go", |status| {
+        told(status, "reader", "dropped_cache_bytes") > 2 * MIB
+    });
+    assert_eq!(taken(&last), [0, 0], "{last:#}");
+    let left = resident_bytes(&reader.once);
+    assert!(left > ONCE_MIB / 2 * MIB, "no more than is missing: {left}");
+    // Without page cache that lies idle the programs' memory is next.
+    forget(&reader.once);
     for step in 1..=4 {
         last = wait_for(&live, "the oldest to go", |status| {
             // Pages that were on their way out may have made room only after the limit was set: it follows.
             limit(&parent);
-            taken(status, "idle") + taken(status, "busy") > step * 2 * MIB
+            taken(status).iter().sum::<u64>() > step * 2 * MIB
         });
         sleep(Duration::from_secs(1) * patience());
     }
-    let (of_idle, of_busy) = (taken(&last, "idle"), taken(&last, "busy"));
+    let [of_idle, of_busy] = taken(&last);
     assert!(
         of_idle >= 9 * (of_idle + of_busy) / 10,
         "{of_idle} {of_busy} {last:#}"
@@ -95,7 +96,7 @@ fn near_a_parents_limit_the_oldest_goes_whoever_has_it_and_what_is_used_stays() 
     for touch in [&mut sleeper, &mut worker] {
         assert_eq!(touch.ask("verify 0 16384"), "0", "pages are as they were");
     }
-    drop((sleeper, worker));
+    drop((sleeper, worker, reader));
     drop((idle, busy));
 }
 
@@ -173,43 +174,6 @@ fn near_a_parents_limit_nothing_goes_of_a_program_that_has_used_up_its_promise()
     assert_eq!(touch.ask("verify 0 16384"), "0", "pages are as they were");
     drop(touch);
     drop(group);
-}
-
-#[test]
-fn near_a_parents_limit_page_cache_that_was_read_once_goes_before_memory_of_programs() {
-    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
-    needs_census!();
-    let directory = open_disk!();
-    let _guard = Guard::new();
-    let parent = parent("guard-limit-cache");
-    let idle = parent.below("idle");
-    let mut sleeper = start(&idle);
-    let reader = Reader::start_in(parent.below("reader"), directory.path());
-    let (live, _rules) = guard(&parent);
-    let name = |which: &str| format!("{}/{which}", parent.name());
-    let told = wait_for(&live, "ages to be known", |status| {
-        let cache_bytes = bytes(of(status, &name("reader")), "idle_cache_bytes");
-        let idle_bytes = bytes(of(status, &name("idle")), "idle_bytes");
-        cache_bytes > (ONCE_MIB - 8) * MIB && idle_bytes > 48 * MIB
-    });
-    assert_eq!(bytes(&told, "dropped_cache_bytes"), 0, "{told:#}");
-    limit(&parent);
-    let last = wait_for(&live, "page cache to go", |status| {
-        bytes(of(status, &name("reader")), "dropped_cache_bytes") > 2 * MIB
-    });
-    assert_eq!(
-        bytes(of(&last, &name("idle")), "taken_bytes"),
-        0,
-        "{last:#}"
-    );
-    assert!(
-        resident_bytes(&reader.once) > ONCE_MIB / 2 * MIB,
-        "no more than is missing"
-    );
-    end(live);
-    assert_eq!(sleeper.ask("verify 0 16384"), "0", "pages are as they were");
-    drop((sleeper, reader));
-    drop(idle);
 }
 
 #[test]

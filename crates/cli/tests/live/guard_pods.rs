@@ -1,16 +1,8 @@
 //! `strata guard` beside the chart's sidecar, which writes rules for pods that have a label; a script plays kubectl.
 
+use crate::support::prelude::*;
+
 use crate::guard::{end, of, wait_for};
-use crate::support;
-
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::process::{Command, Output};
-
-use support::live::{Live, TestGroup, wait_until};
-use support::programs::{Touch, checkout};
-use support::strata::Strata;
 
 const BY_SYSTEMD: &str = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0";
 const BY_CGROUPFS: &str = "a0b1c2d3-1111-2222-3333-444455556666";
@@ -86,7 +78,7 @@ fn a_pod_that_gets_a_label_gets_its_promise_whichever_driver_named_its_groups() 
     ]));
     let is_promised = |promises: [Option<&'static str>; 3]| {
         let names: Vec<String> = groups.iter().map(|(_, name)| name.clone()).collect();
-        move |status: &serde_json::Value| {
+        move |status: &Value| {
             let mut told = names.iter().zip(promises);
             told.all(|(name, promise)| {
                 let group = of(status, name);

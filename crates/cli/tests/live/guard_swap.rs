@@ -1,14 +1,8 @@
 //! `strata guard` where swap is taken down that its pages lie in: a run's, or somebody else's.
 
-use crate::support;
+use crate::support::prelude::*;
 
-use rustix::process::Signal;
-use serde_json::Value;
-
-use crate::guard::{ACTING, Idler, MIB, bytes, end, guard, of, wait_for};
-use support::live::{Live, OwnSwap, TestGroup, proc_bytes};
-use support::programs::{Touch, program};
-use support::strata::Strata;
+use crate::guard::{ACTING, Idler, bytes, end, guard, of, wait_for};
 
 #[test]
 fn what_comes_back_as_a_run_takes_its_swap_down_counts_for_no_promise_and_goes_again() {

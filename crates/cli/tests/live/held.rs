@@ -3,19 +3,7 @@
 //!
 //! Short enough for a guest; figures of a minute are the benchmarks.
 
-use crate::support;
-
-use std::fs;
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
-
-use support::json::{json_in, number_at};
-use support::leaks::Guard;
-use support::live::{Live, MIB, children, memory_group_of, memory_mount, proc_bytes};
-use support::programs::{program, target_dir};
-use support::strata::{Strata, patience};
+use crate::support::prelude::*;
 
 const SIZE_BYTES: u64 = 100 * MIB;
 /// 60 % of what the program fills.

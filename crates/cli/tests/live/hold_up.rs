@@ -1,19 +1,12 @@
 //! Watching holds nobody up: large programs are cleared in short calls, seen as exactly as small ones, and what the
 //! kernel thought of their pages is as before.
 
-use crate::support;
+use crate::support::prelude::*;
+
 use crate::walk::{bit, process_of, region_of, spans_of};
-
-use std::fs::File;
-use std::os::unix::fs::FileExt;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
-
 use strata_host::observe::{Observer, Piece, Subject, Visitor, Walked};
 use strata_linux::access::{AccessChoice, AccessSource, BpfSource};
 use strata_linux::hold_up::HoldUps;
-use support::live::has_generations;
-use support::programs::Touch;
 
 /// 512 MiB: `clear_refs` of so many would take longer than is allowed on any machine.
 const NR_LARGE_PAGES: u64 = 131_072;
@@ -201,9 +194,9 @@ fn what_was_active_is_active_again_after_a_large_program_was_watched() {
 }
 
 /// The pages of the region that the kernel has on its inactive lists.
-fn inactive(source: &mut BpfSource, touch: &Touch) -> std::collections::BTreeSet<u64> {
+fn inactive(source: &mut BpfSource, touch: &Touch) -> BTreeSet<u64> {
     let region = region_of(touch);
-    let mut found = std::collections::BTreeSet::new();
+    let mut found = BTreeSet::new();
     let read = source.read(&process_of(touch), &spans_of(touch), &mut |record| {
         for index in 0..512 {
             let addr = record.table.entry_addr(index);

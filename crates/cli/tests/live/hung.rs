@@ -1,22 +1,9 @@
 //! A Strata that hangs, that nobody listens to, that is in its own way or that is two: the program is never worse off for it.
 
-use crate::support;
-
-use std::fs::{self, File};
-use std::io::Write;
-use std::os::fd::AsFd;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use crate::support::prelude::*;
 
 use rustix::fs::{FlockOperation, flock};
-use rustix::process::Signal;
-use support::live::{
-    Live, TestGroup, idle_in, is_limited, keepers_of, memory_mount, proc_bytes, send, state,
-    wait_until,
-};
-use support::programs::program;
-use support::strata::{Strata, assert_has, binary};
+use std::os::fd::AsFd;
 
 /// A program in a group of its own.
 struct World {
@@ -213,24 +200,6 @@ fn a_strata_in_the_group_that_it_is_to_hold_is_refused_with_the_way_out() {
     assert_has(&told, "Strata itself runs in");
     assert_has(&told, "cgroup.procs");
     assert_eq!(world.group.values(), before, "nothing was changed");
-}
-
-#[test]
-fn another_run_directory_does_not_make_a_group_free() {
-    live!("cap_bpf", "memory_cgroup");
-    let world = World::new("elsewhere");
-    let mut holder = Live::start(&world.attach());
-    holder.wait_until_it_answers();
-    let held = world.group.values();
-    let run_dir = tempfile::tempdir().expect("a directory");
-    let second = world.attach().env("STRATA_RUN_DIR", run_dir.path());
-    let refused = second.finish();
-    assert_eq!(refused.code(), Some(125), "{}", refused.stderr);
-    assert_has(&refused.stderr, "STRATA_RUN_DIR");
-    assert_eq!(world.group.values(), held, "the second changed something");
-    let own = format!("process {}", holder.pid());
-    assert!(refused.stderr.contains(&own), "{}", refused.stderr);
-    holder.interrupt();
 }
 
 #[test]

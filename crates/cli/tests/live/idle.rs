@@ -1,12 +1,6 @@
 //! `strata idle` on live groups: who could give memory back.
 
-use crate::support;
-
-use serde_json::Value;
-use support::json::number;
-use support::live::{MIB, TestGroup};
-use support::programs::Touch;
-use support::strata::{Strata, patience};
+use crate::support::prelude::*;
 
 fn ranking(under: &TestGroup) -> Value {
     let age = format!("{}ms", 800 * patience());

@@ -1,17 +1,8 @@
 //! No value of a real program is lost or stale, whoever evicts it. `held` has a program that checks its own pages.
 
-use crate::support;
+use crate::support::prelude::*;
 
 use std::fmt::Write as _;
-use std::io::Write as _;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
-
-use rustix::process::Signal;
-use support::leaks::Guard;
-use support::live::{Live, wait_until};
-use support::programs::{checkout, target_dir};
-use support::strata::{Strata, assert_has};
 
 /// Keys of the data set, 1 KiB of value each.
 const NR_KEYS: u64 = 80_000;
@@ -71,7 +62,7 @@ fn redis_holds(actuator: &str) {
             .spawn()
             .expect("redis-cli");
         let mut stdin = cli.stdin.take().expect("piped");
-        let feeder = std::thread::spawn(move || stdin.write_all(input.as_bytes()));
+        let feeder = thread::spawn(move || stdin.write_all(input.as_bytes()));
         let output = cli.wait_with_output().expect("redis-cli");
         feeder.join().expect("thread").expect("redis-cli reads");
         assert!(output.status.success(), "redis-cli {options:?}");

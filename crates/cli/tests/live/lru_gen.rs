@@ -1,16 +1,9 @@
 //! `strata lru-gen` on live processes.
 
-use crate::support;
-
-use std::fs;
-use std::path::Path;
+use crate::support::prelude::*;
 
 use strata_lru::GroupView;
 use strata_lru::lru_gen::{format_plain, parse_plain, section_of};
-use support::leaks::Guard;
-use support::live::{TestGroup, rss_bytes};
-use support::programs::Touch;
-use support::strata::{Strata, patience};
 
 const PAGE: u64 = 4096;
 

@@ -15,8 +15,6 @@ mod census;
 mod compare;
 mod control;
 mod doctor;
-mod drop;
-mod exactness;
 mod files;
 mod groups;
 mod guard;

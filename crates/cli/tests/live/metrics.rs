@@ -1,22 +1,9 @@
 //! The metrics of a running `strata run`: scraped, read from a file, and held to Prometheus' own checker.
 
-use crate::support;
+use crate::support::prelude::*;
 
-use std::collections::BTreeSet;
-use std::fs;
-use std::io::Write;
 use std::net::TcpStream;
-use std::process::Command;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
-
-use serde_json::{Value, json};
 use strata_host::metrics::METRICS;
-use support::leaks::Guard;
-use support::live::{Live, nr_runnable, wait_until};
-use support::programs::{checkout, program};
-use support::prometheus::{check, promtool, scrape, value};
-use support::strata::{Strata, assert_has, patience};
 
 /// What a run grows whose pages are taken one by one.
 const BY_PAGEOUT: &[&str] = &[
@@ -55,7 +42,7 @@ const BY_RECLAIM: &[&str] = &[
     "strata_reclaim_freed_bytes_total",
 ];
 /// What one grows whose memory is in huge pages, of which the kernel may make none.
-const BY_HUGE: &[&str] = &["strata_split_bytes_total"];
+pub(crate) const BY_HUGE: &[&str] = &["strata_split_bytes_total"];
 /// What one grows that has more threads than there are processors.
 const BY_FILLING: &[&str] = &["strata_left_to_programs_seconds_total"];
 /// What one grows that would have to evict what `--min-ttl` protects.
@@ -73,81 +60,42 @@ const KERNELS: &[&str] = &[
     "strata_kernel_oom_kills_total",
 ];
 
-/// A run with metrics.
-struct Run {
-    live: Live,
-    run_dir: tempfile::TempDir,
-    address: String,
+/// `strata run OPTIONS` of one of the test programs with metrics, and where they are, once the program has said a line.
+pub(crate) fn start(options: &[&str], words: &[&str]) -> (Run, String) {
+    let options = [&["--metrics", "127.0.0.1:0"], options].concat();
+    let run = Run::start_program(&options, words);
+    run.live.line();
+    let address = run.metrics_address();
+    (run, address)
 }
 
-impl Run {
-    fn start(options: &[&str], size: &str) -> Run {
-        Run::start_program(options, &["touch", "--size", size])
+/// Waits until each of these was above zero, seeing to it that there is something to count.
+#[track_caller]
+pub(crate) fn expect_to_grow(
+    (run, address): &mut (Run, String),
+    names: &[&'static str],
+    mut work: impl FnMut(&mut Run),
+) -> String {
+    let mut grown: BTreeSet<&str> = BTreeSet::new();
+    let mut text = String::new();
+    let deadline = Instant::now() + Duration::from_secs(20) * patience();
+    while grown.len() < names.len() {
+        work(run);
+        sleep(Duration::from_millis(20));
+        text = scrape(address);
+        grown.extend(names.iter().filter(|name| value(&text, name) > Some(0.0)));
+        let missing: Vec<_> = names.iter().filter(|name| !grown.contains(*name)).collect();
+        let is_late = Instant::now() >= deadline;
+        assert!(!is_late, "{missing:?} did not grow:\n{text}");
     }
-
-    /// A run of one of the test programs, which says a line once it is ready.
-    fn start_program(options: &[&str], words: &[&str]) -> Run {
-        let run_dir = tempfile::tempdir().expect("directory");
-        let strata = Strata::new(["run", "--metrics", "127.0.0.1:0"])
-            .args(options)
-            .arg("--")
-            .arg(program(words[0]))
-            .args(&words[1..])
-            .env("STRATA_RUN_DIR", run_dir.path());
-        let live = Live::start(&strata);
-        live.line();
-        live.wait_for_stderr("/metrics");
-        let stderr = live.stderr();
-        let address = stderr.split("http://").nth(1);
-        let address = address.and_then(|rest| rest.split('/').next());
-        Run {
-            address: address.expect("the address is told").to_owned(),
-            live,
-            run_dir,
-        }
-    }
-
-    /// Has the program do something.
-    fn tell(&mut self, command: &str) {
-        writeln!(self.live.stdin(), "{command}").expect("touch listens");
-        let answer = self.live.line();
-        assert!(answer.starts_with("ok"), "{command}: {answer}");
-    }
-
-    fn ctl(&self, args: &[&str]) {
-        let ctl = Strata::new(["ctl"]).args(args);
-        let ctl = ctl.env("STRATA_RUN_DIR", self.run_dir.path());
-        ctl.finish().expect_success();
-    }
-
-    /// Waits until each of these was above zero, seeing to it that there is something to count.
-    #[track_caller]
-    fn expect_to_grow(&mut self, names: &[&'static str], mut work: impl FnMut(&mut Run)) -> String {
-        let mut grown: BTreeSet<&str> = BTreeSet::new();
-        let mut text = String::new();
-        let deadline = Instant::now() + Duration::from_secs(20) * patience();
-        while grown.len() < names.len() {
-            work(self);
-            sleep(Duration::from_millis(20));
-            text = scrape(&self.address);
-            grown.extend(names.iter().filter(|name| value(&text, name) > Some(0.0)));
-            let missing: Vec<_> = names.iter().filter(|name| !grown.contains(*name)).collect();
-            assert!(
-                Instant::now() < deadline,
-                "{missing:?} did not grow:\n{text}"
-            );
-        }
-        text
-    }
-
-    fn end(mut self) {
-        writeln!(self.live.stdin(), "exit 0").expect("touch listens");
-        assert_eq!(self.live.end().code(), Some(0), "{}", self.live.stderr());
-        let is_over = TcpStream::connect(&self.address).is_err();
-        assert!(is_over, "nobody answers any more");
-    }
+    text
 }
 
+fn end((run, address): (Run, String)) {
+    run.end();
+    let is_over = TcpStream::connect(address).is_err();
+    assert!(is_over, "nobody answers any more");
+}
 /// Whether others wanted all processors for more than a second, so that the program reclaimed for itself and nothing was
 /// done ahead.
 fn was_crowded(text: &str) -> bool {
@@ -162,23 +110,6 @@ fn between_them_these_runs_grow_every_metric_there_is() {
     let grown: BTreeSet<&str> = all.iter().copied().collect();
     assert_eq!(grown, declared);
     assert_eq!(grown.len(), all.len(), "one is named twice");
-}
-
-#[test]
-fn huge_pages_that_were_split_are_counted() {
-    needs!("page_walk", "memory_cgroup", "zram", "process_madvise");
-    let thp = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
-    if !thp.is_ok_and(|text| !text.contains("[never]")) {
-        skip!("this kernel makes no huge pages: transparent_hugepage/enabled is never");
-    }
-    let _guard = Guard::new();
-    let limits = ["--memory", "115M", "--swap", "zram:256M"];
-    let seconds = (10 * patience().min(7)).to_string();
-    let mut words = vec!["zipf", "--size", "192M", "--thp", "--work-percent", "25"];
-    words.extend(["--seconds", &seconds]);
-    let mut run = Run::start_program(&[&limits[..], &["--actuator", "pageout"]].concat(), &words);
-    run.expect_to_grow(BY_HUGE, |_| {});
-    assert_eq!(run.live.end().code(), Some(0), "{}", run.live.stderr());
 }
 
 /// The kernel may stop above the mark at which reclaim ends. It was asked two hundred times a second for what it would
@@ -203,7 +134,7 @@ fn asks_until_it_sleeps(actuator: &str) -> Option<String> {
         "--actuator",
         actuator,
     ];
-    let mut run = Run::start(&options, "120M");
+    let (mut run, address) = start(&options, &["touch", "--size", "120M"]);
     run.tell("writerange 0 30720");
     let has_grown = |text: &str| BY_RECLAIM.iter().all(|name| value(text, name) > Some(0.0));
     let deadline = Instant::now() + Duration::from_secs(20) * patience();
@@ -211,26 +142,26 @@ fn asks_until_it_sleeps(actuator: &str) -> Option<String> {
     while !has_grown(&text) && Instant::now() < deadline {
         run.tell("readrange 0 30720");
         sleep(Duration::from_millis(20));
-        text = scrape(&run.address);
+        text = scrape(&address);
     }
     if !has_grown(&text) && was_crowded(&text) {
-        run.end();
+        end((run, address));
         return Some("others want the processors as well, so the kernel is not asked".to_owned());
     }
     assert!(has_grown(&text), "{text}");
     // What the kernel chooses is counted apart.
     let applied = value(&text, "strata_eviction_applied_bytes_total");
     assert!(actuator == "auto" || applied == Some(0.0), "{text}");
-    let asked = |run: &Run| value(&scrape(&run.address), BY_RECLAIM[1]);
+    let asked = || value(&scrape(&address), BY_RECLAIM[1]);
     let deadline = Instant::now() + Duration::from_secs(20) * patience();
-    let mut before = asked(&run);
+    let mut before = asked();
     sleep(Duration::from_secs(1));
-    while asked(&run) != before {
+    while asked() != before {
         assert!(Instant::now() < deadline, "it is still asked ({actuator})");
-        before = asked(&run);
+        before = asked();
         sleep(Duration::from_secs(1));
     }
-    run.end();
+    end((run, address));
     None
 }
 
@@ -241,7 +172,7 @@ fn programs_that_fill_all_processors_reclaim_for_themselves() {
     live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
     let limits = ["--memory", "24M", "--swap", "zram:256M"];
     let seconds = (8 * patience().min(4)).to_string();
-    let nr_processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let nr_processors = thread::available_parallelism().map_or(1, usize::from);
     let threads = 4 * nr_processors;
     if threads > 64 {
         skip!("too many processors to fill with so little memory");
@@ -259,12 +190,12 @@ fn programs_that_fill_all_processors_reclaim_for_themselves() {
         &nr_threads,
     ];
     let is_filled = |text: &str| value(text, BY_FILLING[0]) >= Some(0.5);
-    let mut run = Run::start_program(&limits, &words);
+    let (mut run, address) = start(&limits, &words);
     let deadline = Instant::now() + Duration::from_secs(6) * patience().min(4);
     let mut text = String::new();
     while !is_filled(&text) && Instant::now() < deadline {
         sleep(Duration::from_millis(500));
-        text = scrape(&run.address);
+        text = scrape(&address);
     }
     let nr_runnable = nr_runnable();
     assert_eq!(run.live.end().code(), Some(0), "{}", run.live.stderr());
@@ -283,24 +214,24 @@ fn a_run_under_pressure_counts_what_it_does_and_prometheus_finds_no_fault() {
     let path = file.to_str().expect("text");
     let options = ["--memory", "48M", "--swap", "zram:192M"];
     let more = ["--actuator", "pageout", "--metrics-textfile", path];
-    let mut run = Run::start(&[options, more].concat(), "96M");
-    run.tell("writerange 0 24576");
-    run.ctl(&["pause"]);
-    run.expect_to_grow(&["strata_paused"], |_| {});
-    run.ctl(&["resume"]);
-    run.ctl(&["dry-run", "on"]);
+    let mut run = start(&[options, more].concat(), &["touch", "--size", "96M"]);
+    run.0.tell("writerange 0 24576");
+    run.0.ask(&["pause"]);
+    expect_to_grow(&mut run, &["strata_paused"], |_| {});
+    run.0.ask(&["resume"]);
+    run.0.ask(&["dry-run", "on"]);
     // What is only decided is spared: not tried.
-    run.ctl(&["evict", "4M"]);
+    run.0.ask(&["evict", "4M"]);
     let spared = ["strata_dry_run", "strata_eviction_spared_bytes_total"];
-    run.expect_to_grow(&spared, |_| {});
-    run.ctl(&["dry-run", "off"]);
+    expect_to_grow(&mut run, &spared, |_| {});
+    run.0.ask(&["dry-run", "off"]);
     let seen = ["strata_paused", "strata_dry_run"];
     let names: Vec<&str> = BY_PAGEOUT
         .iter()
         .copied()
         .filter(|of| !seen.contains(of))
         .collect();
-    let text = run.expect_to_grow(&names, |run| run.tell("readrange 0 24576"));
+    let text = expect_to_grow(&mut run, &names, |run| run.tell("readrange 0 24576"));
     assert_eq!(
         value(&text, "strata_budget_bytes"),
         Some(48.0 * 1024.0 * 1024.0)
@@ -313,7 +244,7 @@ fn a_run_under_pressure_counts_what_it_does_and_prometheus_finds_no_fault() {
     }
     wait_until("the file", || file.exists());
     let in_file = fs::read_to_string(&file).expect("readable");
-    run.end();
+    end(run);
     assert!(
         !file.exists(),
         "figures of a run that is over would stay for ever"
@@ -327,34 +258,39 @@ fn a_run_under_pressure_counts_what_it_does_and_prometheus_finds_no_fault() {
     }
 }
 
+/// Once the kernel was asked to reclaim what `--min-ttl` protects, and the program thrashed.
 #[test]
-fn a_budget_that_gives_way_shows_in_the_metrics() {
+fn a_working_set_younger_than_min_ttl_makes_the_budget_give_way_and_that_is_told() {
     live!("page_walk", "memory_cgroup", "zram", "process_madvise");
     let options = ["--memory", "64M", "--swap", "zram:192M", "--min-ttl", "10m"];
-    let mut run = Run::start(&options, "90M");
-    run.tell("writerange 0 23040");
+    let mut run = start(&options, &["touch", "--size", "90M"]);
+    run.0.tell("writerange 0 23040");
     // More than the budget is in use all the time, and a little is not.
-    run.tell("hammer 7 20000");
-    run.expect_to_grow(BY_THRASHING, |_| {});
-    run.tell("rest");
-    run.end();
+    run.0.tell("hammer 7 20000");
+    let text = expect_to_grow(&mut run, BY_THRASHING, |_| {});
+    let asked = value(&text, "strata_reclaim_asked_bytes_total");
+    assert_eq!(asked, Some(0.0), "{text}");
+    run.0.live.wait_for_stderr("younger than --min-ttl");
+    run.0.tell("rest");
+    end(run);
 }
 
 /// Under pressure walks come so fast that the oldest of four generations is younger than a second.
 #[test]
 fn memory_that_nobody_uses_shows_in_the_metrics() {
     live!("page_walk", "memory_cgroup", "zram", "process_madvise");
-    let mut run = Run::start(&["--memory", "96M", "--swap", "zram:192M"], "90M");
-    run.tell("writerange 0 22400");
+    let options = ["--memory", "96M", "--swap", "zram:192M"];
+    let mut run = start(&options, &["touch", "--size", "90M"]);
+    run.0.tell("writerange 0 22400");
     let mut pages = (22400..23040).step_by(32);
-    run.expect_to_grow(BY_RESTING, |run| {
+    expect_to_grow(&mut run, BY_RESTING, |run| {
         // Where usage does not change there is nothing to walk for.
         if let Some(first) = pages.next() {
             run.tell(&format!("writerange {first} 32"));
         }
         sleep(Duration::from_millis(400));
     });
-    run.end();
+    end(run);
 }
 
 #[test]

@@ -1,15 +1,6 @@
 //! Runs that have names.
 
-use crate::support;
-
-use std::fs;
-use std::io::Write;
-use std::path::Path;
-
-use rustix::process::Signal;
-use support::live::{Live, wait_until};
-use support::programs::program;
-use support::strata::{Finished, Strata, assert_has};
+use crate::support::prelude::*;
 
 /// `strata run --name NAME OPTIONS -- touch`.
 fn named(run_dir: &Path, name: &str, options: &[&str]) -> Strata {
@@ -55,10 +46,23 @@ fn a_run_is_asked_by_its_name_and_metrics_have_it() {
         let status = said.json();
         assert_eq!(status["id"], "web", "{args:?}");
     }
+    let unnamed = Strata::new(["run", "--memory", "256M", "--dry-run", "--"]);
+    let unnamed = unnamed.arg(program("touch")).args(["--size", "8M"]);
+    let unnamed = Live::start(&unnamed.env("STRATA_RUN_DIR", &run_dir));
+    unnamed.line();
+    let id = unnamed.pid().to_string();
+    let said = ctl(&run_dir, &["--id", &id, "status", "--format", "json"]);
+    assert_eq!(said.expect_success().json()["id"], id.as_str());
+    // Which of them, has to be said.
     let said = ctl(&run_dir, &["status"]);
     assert_eq!(said.code(), Some(2));
-    assert_has(&said.stderr, "db-2 (");
-    assert_has(&said.stderr, "web (");
+    for id in ["db-2", "web", &id] {
+        assert_has(&said.stderr, &format!("{id} ("));
+    }
+    let unknown = ctl(&run_dir, &["--id", "1-99", "status"]);
+    assert_eq!(unknown.code(), Some(2));
+    assert_has(&unknown.stderr, "no strata run has the id");
+    end(unnamed);
     wait_until("metrics", || {
         fs::read_to_string(&textfile)
             .is_ok_and(|text| text.contains("strata_run_info{name=\"web\","))
@@ -66,6 +70,11 @@ fn a_run_is_asked_by_its_name_and_metrics_have_it() {
     end(db);
     end(web);
     assert!(!run_dir.join("web").exists());
+    for args in [&["ctl", "status"][..], &["lru-gen"]] {
+        let said = Strata::new(args).env("STRATA_RUN_DIR", &run_dir).finish();
+        assert_eq!(said.code(), Some(2));
+        assert_has(&said.stderr, "no strata run is running");
+    }
 }
 
 #[test]

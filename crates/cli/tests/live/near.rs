@@ -1,16 +1,6 @@
 //! What happens when usage comes near the budget, before anything has to go.
 
-use crate::support;
-
-use std::thread::sleep;
-use std::time::{Duration, Instant};
-
-use serde_json::Value;
-use support::json::json_in;
-use support::leaks::Guard;
-use support::live::{Live, TestGroup, memory_mount, try_thrice};
-use support::programs::Touch;
-use support::strata::{Strata, patience};
+use crate::support::prelude::*;
 
 /// Until Strata looks no oftener than once a second; times patience.
 const SETTLED: Duration = Duration::from_secs(3);
@@ -111,7 +101,7 @@ fn next_to_what_is_locked_the_limit_keeps_its_distance() {
     let mut limits = Vec::new();
     let report = report_of("pinch", "128M", &[], |touch, group| {
         let mut limit = || {
-            let text = std::fs::read_to_string(group.path.join("memory.limit_in_bytes"));
+            let text = fs::read_to_string(group.path.join("memory.limit_in_bytes"));
             let bytes: u64 = text.expect("a limit").trim().parse().expect("a number");
             limits.push(bytes);
         };

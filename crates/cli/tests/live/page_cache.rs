@@ -1,18 +1,7 @@
 //! `strata run` beside a stream of files and over files that do not fit: what is not read again is dropped, and every content is
 //! what it was.
 
-use crate::support;
-
-use std::fs;
-use std::path::Path;
-use std::time::Duration;
-
-use serde_json::Value;
-use support::json::json_in;
-use support::leaks::Guard;
-use support::live::{Live, TestGroup, try_thrice};
-use support::residency::{MIB, in_group, read_file, resident_bytes, write_file};
-use support::strata::{Strata, patience};
+use crate::support::prelude::*;
 
 /// Reads a file of 24 MiB again and again, and meanwhile streams one of 256 MiB, and writes one of 4 MiB.
 const SCRIPT: &str = r#"
@@ -31,9 +20,9 @@ cat written | cksum | cmp - sum
 "#;
 
 fn noise(path: &Path, mib: u64) {
-    let mut random = fs::File::open("/dev/urandom").expect("noise");
-    let mut noise = std::io::Read::take(&mut random, mib * MIB);
-    let mut file = fs::File::create(path).expect("a file");
+    let mut random = File::open("/dev/urandom").expect("noise");
+    let mut noise = Read::take(&mut random, mib * MIB);
+    let mut file = File::create(path).expect("a file");
     std::io::copy(&mut noise, &mut file).expect("written");
     file.sync_all().expect("on disk");
 }
@@ -68,14 +57,14 @@ fn a_part_of_files_that_are_read_in_a_loop_and_do_not_fit_stays_in_memory() {
     let content = |at: usize| &noise[at * 1331..at * 1331 + FILE_BYTES as usize];
     for (at, path) in paths.iter().enumerate() {
         fs::create_dir_all(path.parent().expect("a part")).expect("made");
-        let file = fs::File::create(path).expect("a file");
-        std::io::Write::write_all(&mut &file, content(at)).expect("written");
+        let file = File::create(path).expect("a file");
+        Write::write_all(&mut &file, content(at)).expect("written");
     }
     for path in &paths {
-        fs::File::open(path)
+        File::open(path)
             .and_then(|file| file.sync_all())
             .expect("on disk");
-        support::residency::forget(path);
+        forget(path);
     }
     let pause = format!("0.0{}", 4 * patience().min(20));
     let (finished, report) = Strata::new(["run", "--memory", "128M", "--", "sh", "-c", LOOP])
@@ -103,10 +92,9 @@ fn a_part_of_files_that_are_read_in_a_loop_and_do_not_fit_stays_in_memory() {
     }
 }
 
-fn stream(directory: &Path, options: &[&str]) -> Value {
+fn stream(directory: &Path) -> Value {
     let pause = format!("0.0{}", 4 * patience().min(20));
     let strata = Strata::new(["run", "--memory", "128M"])
-        .args(options)
         .args(["--", "sh", "-c", SCRIPT])
         .arg(directory)
         .arg(&pause);
@@ -128,9 +116,9 @@ fn what_a_stream_leaves_behind_is_dropped_and_what_is_read_again_is_not() {
     let contents = || paths.each_ref().map(|path| fs::read(path).expect("read"));
     let before = contents();
     for path in &paths {
-        support::residency::forget(path);
+        forget(path);
     }
-    let report = stream(directory.path(), &[]);
+    let report = stream(directory.path());
     let cache = &report["page_cache"];
     let bytes = |value: &Value| value.as_u64().unwrap_or_else(|| panic!("{report:#}"));
     let (tried, dropped) = (
@@ -151,16 +139,14 @@ fn what_a_stream_leaves_behind_is_dropped_and_what_is_read_again_is_not() {
 
 #[test]
 fn page_cache_is_left_to_the_kernel_where_that_is_asked_for() {
-    needs!("cap_bpf", "memory_cgroup");
-    let directory = open_disk!();
-    let _guard = Guard::new();
-    noise(&directory.path().join("hot"), 1);
-    noise(&directory.path().join("twice"), 1);
-    noise(&directory.path().join("stream"), 160);
-    let report = stream(directory.path(), &["--keep-page-cache"]);
-    assert_eq!(report["page_cache"], Value::Null);
-    let report = stream(directory.path(), &["--dry-run"]);
-    assert_eq!(report["page_cache"], Value::Null, "it is in no cgroup");
+    live!("cap_bpf", "memory_cgroup");
+    // In a dry run the command is in no cgroup.
+    for option in ["--keep-page-cache", "--dry-run"] {
+        let run = Strata::new(["run", "--memory", "128M", option, "--", "true"]);
+        let (finished, report) = run.finish_with_report();
+        finished.expect_success();
+        assert_eq!(report["page_cache"], Value::Null, "{option}");
+    }
 }
 
 #[test]
@@ -183,14 +169,14 @@ fn a_dry_run_of_a_cgroup_tells_what_page_cache_would_go_and_drops_nothing() {
         .arg(&group.path);
     let second = Duration::from_secs(u64::from(patience().div_ceil(3)));
     let run_dry = || {
-        support::residency::forget(&streamed);
+        forget(&streamed);
         read_file(&group, &streamed, 1);
         let mut live = Live::start(&strata);
         live.wait_until_it_answers();
-        std::thread::sleep(3 * second);
+        sleep(3 * second);
         // What would be gone is read again. While nothing is new, the next census may take 8 s.
         read_file(&group, &streamed, 1);
-        std::thread::sleep(Duration::from_secs(9) + second);
+        sleep(Duration::from_secs(9) + second);
         live.interrupt();
         let report = json_in(&path);
         (resident_bytes(&streamed), report)
@@ -253,7 +239,7 @@ fn files_that_are_renamed_replaced_cut_or_made_anew_while_a_run_drops_have_their
     let at = |name: &str| directory.path().join(name);
     noise(&at("stream"), 96);
     let noise = fs::read(at("stream")).expect("read");
-    support::residency::forget(&at("stream"));
+    forget(&at("stream"));
     // Each file has other bytes than the one before it.
     let content = |of: usize| &noise[of * 1331..of * 1331 + FILE_BYTES];
     let other = |of: usize| &noise[(of + NR_FILES) * 1331..(of + NR_FILES) * 1331 + MIB as usize];
@@ -261,7 +247,7 @@ fn files_that_are_renamed_replaced_cut_or_made_anew_while_a_run_drops_have_their
         for (name, content) in [("s", content(of)), ("other", other(of))] {
             let path = at(&format!("{name}{of}"));
             fs::write(&path, content).expect("written");
-            support::residency::forget(&path);
+            forget(&path);
         }
     }
     let pause = format!("0.0{}", 6 * patience().min(16));
@@ -282,7 +268,7 @@ fn files_that_are_renamed_replaced_cut_or_made_anew_while_a_run_drops_have_their
         };
         let path = at(&format!("{name}{of}"));
         assert!(fs::read(&path).expect("read") == content, "{path:?}");
-        support::residency::forget(&path);
+        forget(&path);
         let from_disk = fs::read(&path).expect("read");
         assert!(from_disk == content, "{path:?}, from the disk");
     }

@@ -1,11 +1,10 @@
 //! Pageout by its own words, which no command prints page by page: exactly the pages asked for go, with a true verdict for
 //! every one. What becomes of kinds of pages and of programs that change meanwhile is told by `park`, `run_shapes` and `policies`.
 
-use crate::support;
-
-use std::sync::Arc;
+use crate::support::prelude::*;
 
 use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
+use std::sync::Arc;
 use strata_linux::access::{
     self, AccessChoice, AccessError, AccessSource, ClearIntent, Clearer, Grain, TableShape,
     YoungPiece,
@@ -14,10 +13,6 @@ use strata_linux::actuator::{Pageout, PageoutReport, PageoutRequest, Unit};
 use strata_linux::addr::{AddrRange, PAGE_BYTES, TableNo, covering_spans};
 use strata_linux::process::Process;
 use strata_lru::Verdict;
-use support::leaks::Guard;
-use support::live::{OwnSwap, wait_until};
-use support::programs::Touch;
-use support::residency::resident_bytes;
 
 /// A program, seen from outside, whose pages are taken.
 struct Bench {
@@ -219,7 +214,7 @@ fn a_file_page_that_is_dirty_or_was_only_unmapped_does_not_count_as_evicted() {
     assert_eq!(count(&verdicts, Verdict::Dirty), 128, "{verdicts:?}");
     assert_eq!(report.nr_evicted_pages, 0);
     assert!(bench.present(0, 128).iter().all(|present| *present));
-    let written = std::fs::File::open(&path).and_then(|file| file.sync_all());
+    let written = File::open(&path).and_then(|file| file.sync_all());
     written.expect("clean pages");
     bench.touch.ask("readrange 0 512");
     bench.forget_accesses();

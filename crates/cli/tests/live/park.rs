@@ -1,31 +1,15 @@
 //! `strata park` and `strata wake` on programs that lie idle.
 
-use crate::support;
-
-use rustix::process::Signal;
-use serde_json::Value;
+use crate::support::prelude::*;
 
 use crate::guard_halt::{FreezerGroup, is_frozen};
-use support::json::number;
-use support::leaks::{Guard, run_dir};
-use support::live::{
-    Live, OwnSwap, TestGroup, children, disk_directory, kept_swap, memory_mount, proc_bytes,
-    rss_bytes, send, state, stop, swap_devices, try_thrice, wait_until,
-};
-use support::programs::Touch;
-use support::strata::{Finished, Strata, assert_has};
 
-pub(super) const MIB: u64 = 1 << 20;
 /// Pages of the programs' 64 MiB.
 const ALL: &str = "0 16384";
 
 /// A program whose 64 MiB are all written.
 pub(super) fn idler() -> Touch {
-    idler_with(&[])
-}
-
-fn idler_with(options: &[&str]) -> Touch {
-    let mut touch = Touch::start(["--size", "64M"].iter().chain(options));
+    let mut touch = Touch::start(["--size", "64M"]);
     touch.ask(&format!("writerange {ALL}"));
     touch
 }
@@ -164,29 +148,41 @@ fn the_swap_stays_as_long_as_anything_is_parked_in_it() {
 }
 
 #[test]
-fn the_note_of_a_program_that_has_ended_is_nobodys() {
+fn the_note_of_a_program_that_has_ended_is_nobodys_and_a_watch_over_it_ends() {
     live!("cap_bpf", "zram", "process_madvise");
-    let touch = idler();
-    let pid = touch.pid.to_string();
-    parked(&["--pid", &pid]);
-    drop(touch);
+    let (touch, watched) = (idler(), idler());
+    let pids = [&touch, &watched].map(|touch| touch.pid.to_string());
+    parked(&["--pid", &pids[0]]);
+    let mut live = Live::start(&park(&["--pid", &pids[1], "--watch"]));
+    live.json();
+    drop((touch, watched));
+    assert_eq!(live.end().code(), Some(0), "{}", live.stderr());
     assert!(list().is_empty());
-    let nobody = wake(&[&pid]);
+    let nobody = wake(&[&pids[0]]);
     assert_eq!(nobody.code(), Some(2), "{}", nobody.stderr);
-    assert_eq!(park_swap(), None, "its swap goes all the same");
+    assert_eq!(park_swap(), None, "their swap goes all the same");
 }
 
 #[test]
-fn a_program_parked_with_freeze_is_stopped_until_it_is_woken() {
+fn a_program_parked_with_freeze_is_stopped_until_it_is_woken_unless_somebody_else_has_stopped_it() {
     live!("cap_bpf", "zram", "process_madvise");
     let mut touch = idler();
+    touch.ask("lock 0 2048");
     let pid = touch.pid.to_string();
-    let told = parked_to(8 * MIB, &["--pid", &pid, "--freeze"]);
+    let told = parked_to(12 * MIB, &["--pid", &pid, "--freeze"]);
     assert_eq!(told["halted"]["by"], "signal", "{told}");
+    assert_eq!(kept_bytes(&told, "mlocked"), 8 * MIB, "{told}");
     assert_eq!(state(touch.pid), 'T');
     let back = woken(&[&pid]);
     assert_eq!(back["was_halted"], true);
     wait_until("it to go on", || state(touch.pid) != 'T');
+    assert_whole(&mut touch);
+    stop(touch.pid);
+    let told = parked(&["--pid", &pid, "--freeze"]);
+    assert_eq!(told["halted"]["by"], "no", "{told}");
+    woken(&[&pid]);
+    assert_eq!(state(touch.pid), 'T');
+    send(touch.pid, Signal::CONT);
     assert_whole(&mut touch);
 }
 
@@ -259,20 +255,6 @@ fn a_group_is_stopped_by_its_freezer_with_all_groups_below_it() {
 }
 
 #[test]
-fn a_program_that_somebody_else_has_stopped_stays_stopped() {
-    live!("cap_bpf", "zram", "process_madvise");
-    let mut touch = idler();
-    let pid = touch.pid.to_string();
-    stop(touch.pid);
-    let told = parked(&["--pid", &pid, "--freeze"]);
-    assert_eq!(told["halted"]["by"], "no", "{told}");
-    woken(&[&pid]);
-    assert_eq!(state(touch.pid), 'T');
-    send(touch.pid, Signal::CONT);
-    assert_whole(&mut touch);
-}
-
-#[test]
 fn a_program_goes_on_if_strata_is_killed_while_it_parks_it() {
     live!("cap_bpf", "zram", "process_madvise");
     let mut touch = Touch::start(["--size", "512M"]);
@@ -312,32 +294,6 @@ fn a_group_is_parked_with_what_its_processes_share() {
 }
 
 #[test]
-fn what_a_tree_shares_and_is_no_group_stays_and_is_told() {
-    live!("cap_bpf", "zram", "process_madvise");
-    let mut touch = idler();
-    touch.ask("fork 2");
-    let pid = touch.pid.to_string();
-    let told = parked(&["--tree", &pid]);
-    assert_eq!(number(&told["nr_processes"]), 3, "{told}");
-    assert!(kept_bytes(&told, "shared") > 60 * MIB, "{told}");
-    woken(&[&pid]);
-    touch.ask("reap");
-    assert_whole(&mut touch);
-}
-
-#[test]
-fn locked_memory_stays_and_is_told() {
-    live!("cap_bpf", "zram", "process_madvise");
-    let mut touch = idler();
-    touch.ask("lock 0 2048");
-    let pid = touch.pid.to_string();
-    let told = parked_to(12 * MIB, &["--pid", &pid]);
-    assert_eq!(kept_bytes(&told, "mlocked"), 8 * MIB, "{told}");
-    woken(&[&pid]);
-    assert_whole(&mut touch);
-}
-
-#[test]
 fn what_was_used_last_can_be_kept() {
     live!("cap_bpf", "zram", "process_madvise");
     let mut touch = idler();
@@ -372,18 +328,6 @@ fn a_program_that_works_again_by_itself_is_read_back_within_moments() {
 }
 
 #[test]
-fn the_watch_over_a_program_ends_with_it() {
-    live!("cap_bpf", "zram", "process_madvise");
-    let touch = idler();
-    let pid = touch.pid.to_string();
-    let mut live = Live::start(&park(&["--pid", &pid, "--watch"]));
-    live.json();
-    drop(touch);
-    assert_eq!(live.end().code(), Some(0), "{}", live.stderr());
-    assert_eq!(park_swap(), None, "its swap goes, too");
-}
-
-#[test]
 fn nobody_parks_the_ground_that_strata_stands_on() {
     live!("cap_bpf");
     let own = std::process::id().to_string();
@@ -407,7 +351,7 @@ fn without_swap_files_go_and_the_rest_stays_and_is_told() {
     };
     let _guard = Guard::new();
     let path = directory.path().join("mapped");
-    let file = std::fs::File::create(&path).expect("made");
+    let file = File::create(&path).expect("made");
     file.set_len(64 * MIB).expect("sized");
     let path = path.to_str().expect("text");
     let mut touch = Touch::start(["--size", "64M", "--file", path, "--shared"]);

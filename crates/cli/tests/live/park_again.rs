@@ -1,21 +1,11 @@
 //! `strata park` of what is parked already, what is called alike, and what changes meanwhile; and `strata wake` of all of it.
 
-use crate::support;
+use crate::support::prelude::*;
 
+use super::park::{assert_whole, idler, list, park_to, parked, woken};
+use crate::guard_halt::{FreezerGroup, is_frozen};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::process::CommandExt;
-use std::process::Command;
-
-use rustix::process::Signal;
-
-use super::park::{MIB, assert_whole, idler, list, parked, woken};
-use crate::guard_halt::{FreezerGroup, is_frozen};
-use support::json::number;
-use support::leaks::{Guard, run_dir};
-use support::live::{TestGroup, children, memory_mount, send, state, wait_until};
-use support::programs::Touch;
-use support::strata::{Strata, binary};
 
 fn small() -> Touch {
     let mut touch = Touch::start(["--size", "2M"]);
@@ -135,26 +125,27 @@ fn groups_whose_names_are_alike_long_or_no_text_are_parked_each_for_itself() {
     let mut all = Vec::new();
     for name in names {
         let path = top.path.join(OsStr::from_bytes(name));
-        std::fs::create_dir(&path).expect("made");
+        fs::create_dir(&path).expect("made");
         let touch = small();
-        std::fs::write(path.join("cgroup.procs"), touch.pid.to_string()).expect("moved");
+        fs::write(path.join("cgroup.procs"), touch.pid.to_string()).expect("moved");
         all.push((path, touch));
     }
     for (path, _) in &all {
-        let done = Strata::new(["park", "--format", "json", "--swap", "zram:1G", "--cgroup"])
+        let done = park_to("zram:1G", &["--look", "5ms", "--cgroup"])
             .arg(path)
             .finish();
         assert_eq!(done.code(), Some(0), "{}", done.stderr);
     }
     let notes = list();
     assert_eq!(notes.len(), all.len(), "{notes:#?}");
+    let top = Strata::new(["top", "--once", "--interval", "100ms", "--format", "json"]);
     // Each is found by what it is called.
     for note in &notes {
         let name = note["name"].as_str().expect("a name");
-        let seen = Strata::new(["top", "--once", "--format", "json", "--cgroup", name]).finish();
+        let seen = top.clone().args(["--cgroup", name]).finish();
         assert_eq!(seen.code(), Some(0), "{name}: {}", seen.stderr);
     }
-    let seen = Strata::new(["top", "--once", "--format", "json"]).finish();
+    let seen = top.finish();
     let seen = seen.expect_success().json();
     let groups = seen["targets"].as_array().expect("a list").iter();
     let mut rows: Vec<&str> = groups.filter_map(|one| one["name"].as_str()).collect();
@@ -165,7 +156,7 @@ fn groups_whose_names_are_alike_long_or_no_text_are_parked_each_for_itself() {
     for (path, mut touch) in all {
         assert_eq!(touch.ask("verify 0 512"), "0");
         drop(touch);
-        wait_until("the group to go", || std::fs::remove_dir(&path).is_ok());
+        wait_until("the group to go", || fs::remove_dir(&path).is_ok());
     }
     drop(upper);
 }
@@ -198,9 +189,9 @@ fn what_ends_while_it_is_looked_at_is_told_by_its_name() {
     let touch = small();
     let pid = touch.pid.to_string();
     let park = Strata::new(["park", "--pid", &pid, "--look", "2s"]);
-    let told = std::thread::scope(|scope| {
+    let told = thread::scope(|scope| {
         let told = scope.spawn(|| park.finish());
-        std::thread::sleep(std::time::Duration::from_secs(1));
+        sleep(Duration::from_secs(1));
         drop(touch);
         told.join().expect("it ends")
     });

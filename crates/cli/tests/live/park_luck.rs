@@ -1,18 +1,10 @@
 //! `strata park` and `strata wake` where something is unusual: the memory, the swap, or what happens meanwhile.
 
-use crate::support;
-
-use std::io::Write;
-use std::process::{Command, Stdio};
-
-use serde_json::Value;
+use crate::support::prelude::*;
 
 use super::park::{
-    MIB, assert_whole, idler, kept_bytes, list, park_swap, park_to, parked, parked_to, woken,
+    assert_whole, idler, kept_bytes, list, park_swap, park_to, parked, parked_to, woken,
 };
-use support::json::number;
-use support::live::{Live, children, rss_bytes, wait_until};
-use support::strata::Strata;
 
 /// Holds 8 MiB of each kind of memory that is no plain heap, and 32 MiB of heap; tells the sum of all of it for each line; at
 /// `exec` it becomes a program that repeats what it is told.
@@ -86,29 +78,21 @@ macro_rules! zoo {
 }
 
 #[test]
-fn shared_memory_of_every_kind_goes_and_comes_back_as_it_was() {
+fn shared_memory_of_every_kind_goes_and_comes_back_as_it_was_in_a_user_namespace_too() {
     live!("cap_bpf", "zram", "process_madvise");
-    let mut zoo = zoo!();
-    let pid = zoo.pid().to_string();
-    let before = rss_bytes(zoo.pid());
-    assert!(before > 56 * MIB, "{before}");
-    parked_to(4 * MIB, &["--pid", &pid]);
-    // Half is asked for cold, and the rest after a wake.
-    assert_eq!(zoo.ask("sum"), zoo.sum.clone());
-    parked(&["--pid", &pid]);
-    woken(&[&pid]);
-    assert!(rss_bytes(zoo.pid()) > 50 * MIB);
-    assert_eq!(zoo.ask("sum"), zoo.sum.clone());
-}
-
-#[test]
-fn a_program_in_a_user_namespace_of_its_own_is_parked_like_any() {
-    live!("cap_bpf", "zram", "process_madvise");
-    let mut zoo = zoo!("unshare", "--user", "--map-root-user");
-    let pid = zoo.pid().to_string();
-    parked_to(4 * MIB, &["--pid", &pid]);
-    woken(&[&pid]);
-    assert_eq!(zoo.ask("sum"), zoo.sum.clone());
+    let own_namespace = zoo!("unshare", "--user", "--map-root-user");
+    for mut zoo in [zoo!(), own_namespace] {
+        let pid = zoo.pid().to_string();
+        let before = rss_bytes(zoo.pid());
+        assert!(before > 56 * MIB, "{before}");
+        parked_to(4 * MIB, &["--pid", &pid]);
+        // Half is asked for cold, and the rest after a wake.
+        assert_eq!(zoo.ask("sum"), zoo.sum.clone());
+        parked(&["--pid", &pid]);
+        woken(&[&pid]);
+        assert!(rss_bytes(zoo.pid()) > 50 * MIB);
+        assert_eq!(zoo.ask("sum"), zoo.sum.clone());
+    }
 }
 
 #[test]
@@ -119,7 +103,7 @@ fn a_program_that_execs_while_it_is_parked_is_another_and_nothing_is_left_of_the
     parked(&["--pid", &pid]);
     writeln!(zoo.live.stdin(), "exec").expect("it reads");
     wait_until("it to be another program", || {
-        std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "cat\n")
+        fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "cat\n")
     });
     let back = Strata::new(["wake", "--all", "--format", "json"]).finish();
     assert_eq!(back.code(), Some(0), "{}", back.stderr);
@@ -147,13 +131,18 @@ fn where_swap_is_full_half_way_parking_ends_there_and_nothing_is_lost() {
 }
 
 #[test]
-fn children_that_a_parked_program_forks_have_all_that_it_held() {
+fn children_that_a_parked_program_forks_have_all_that_it_held_and_what_a_tree_shares_stays() {
     live!("cap_bpf", "zram", "process_madvise");
     let mut touch = idler();
     let pid = touch.pid.to_string();
     parked(&["--tree", &pid]);
     touch.ask("fork 2");
     assert_eq!(children(touch.pid).len(), 2);
+    woken(&[&pid]);
+    // They are no group, whose reclaim would take what they share.
+    let told = parked(&["--tree", &pid]);
+    assert_eq!(number(&told["nr_processes"]), 3, "{told}");
+    assert!(kept_bytes(&told, "shared") > 60 * MIB, "{told}");
     woken(&[&pid]);
     touch.ask("reap");
     assert_whole(&mut touch);
@@ -163,7 +152,7 @@ fn children_that_a_parked_program_forks_have_all_that_it_held() {
 #[test]
 fn memory_whose_pages_the_program_supplies_itself_stays_right() {
     live!("cap_bpf", "zram", "process_madvise");
-    let mut fault = Command::new(support::programs::program("fault"))
+    let mut fault = Command::new(program("fault"))
         .args(["--size", "32M", "--seconds", "6"])
         .stdout(Stdio::piped())
         .spawn()

@@ -1,18 +1,10 @@
 //! Steps at random: `strata park` and `strata wake` of programs that fork, exec and end meanwhile, and a Strata that is killed.
 //! Afterwards everybody runs, and holds what it held.
 
-use crate::support;
-
-use std::time::Duration;
-
-use rustix::process::Signal;
+use crate::support::prelude::*;
 
 use super::park::list;
 use crate::guard_halt::{FreezerGroup, is_frozen};
-use support::leaks::{Guard, run_dir};
-use support::live::{Live, TestGroup, children, memory_mount, send, swap_devices, wait_until};
-use support::programs::{Touch, next_random};
-use support::strata::{Strata, patience};
 
 /// Programs, each in a group of its own.
 const NR_PROGRAMS: usize = 3;
@@ -33,7 +25,7 @@ struct Steps {
 impl Drop for Steps {
     #[expect(clippy::print_stderr, reason = "so that a failure can be seen again")]
     fn drop(&mut self) {
-        if std::thread::panicking() {
+        if thread::panicking() {
             let last = self.done.len().saturating_sub(40);
             eprintln!("seed {}, {} steps, the last:", self.seed, self.done.len());
             let told = self.done[last..].iter().chain(&self.begun);
@@ -91,10 +83,9 @@ impl One {
 
 /// By its threads: the first may have ended.
 fn is_stopped(pid: i32) -> bool {
-    let threads = std::fs::read_dir(format!("/proc/{pid}/task"));
+    let threads = fs::read_dir(format!("/proc/{pid}/task"));
     let threads = threads.into_iter().flatten().flatten();
-    let texts =
-        threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("stat")).ok());
+    let texts = threads.filter_map(|thread| fs::read_to_string(thread.path().join("stat")).ok());
     let mut states = texts.filter_map(|text| text.rsplit_once(") ")?.1.chars().next());
     states.any(|state| state == 'T')
 }
@@ -110,7 +101,7 @@ fn park(target: &[&str], is_freezing: bool) -> Strata {
 /// Ends a Strata within a moment, and at times its keeper, too. False: it had ended.
 fn kill(strata: &Strata, after: Duration, with_keeper: bool) -> bool {
     let mut live = Live::start(strata);
-    std::thread::sleep(after * patience());
+    sleep(after * patience());
     let keepers = children(live.pid());
     let runs = live.is_running();
     if runs {
@@ -245,7 +236,7 @@ fn steps(seed: u64, nr_steps: usize) {
     assert!(list().is_empty());
     // The keepers of those that were killed end, too.
     wait_until("nothing to be left", || {
-        let left = std::fs::read_dir(run_dir());
+        let left = fs::read_dir(run_dir());
         let are_ours = |device: &String| !devices.contains(device);
         left.map_or(0, |left| left.flatten().count()) == 0 && !swap_devices().iter().any(are_ours)
     });
@@ -253,7 +244,7 @@ fn steps(seed: u64, nr_steps: usize) {
 }
 
 fn is_leader_gone(pid: i32) -> bool {
-    support::live::state(pid) == 'Z'
+    state(pid) == 'Z'
 }
 
 /// Another one can be asked for, to see a failure again.

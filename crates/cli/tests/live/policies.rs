@@ -2,12 +2,7 @@
 //!
 //! With `--actuator pageout` the policy takes each page itself. Under `auto` the kernel helps where that does not keep up.
 
-use crate::support;
-
-use serde_json::Value;
-use support::json::number_at;
-use support::programs::program;
-use support::strata::{Strata, patience};
+use crate::support::prelude::*;
 
 /// Room for 60 % of what the program uses, which is so little that its accessed bits are cleared in one call on any machine.
 const BUDGET: &str = "24M";

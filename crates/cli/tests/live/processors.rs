@@ -1,11 +1,6 @@
 //! Who reclaims where others want all processors, or where Strata's own share of them is spent.
 
-use crate::support;
-
-use std::time::Duration;
-
-use support::programs::{BusyLoops, program};
-use support::strata::{Strata, patience};
+use crate::support::prelude::*;
 
 /// Reclaim ahead took its time from the loops, which kept a quarter to a half of their progress.
 #[test]

@@ -1,22 +1,8 @@
 //! `strata record` on live processes: what it sees, what it leaves behind, what it never does.
 
-use crate::support;
+use crate::support::prelude::*;
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::thread::sleep;
-use std::time::Duration;
-
-use rustix::process::Signal;
-use serde_json::Value;
-use support::json::number;
-use support::leaks::Guard;
-use support::live::{Live, TestGroup, wait_until};
-use support::programs::{Touch, program};
-use support::residency::{forget, in_group, write_file};
-use support::strata::{Finished, Strata, assert_has, patience};
-
-fn folder() -> tempfile::TempDir {
+fn folder() -> TempDir {
     tempfile::tempdir().expect("temporary folder")
 }
 
@@ -279,7 +265,7 @@ fn known(folder: &Path, pattern: &str) -> (PathBuf, PathBuf, Finished) {
     let known = program("known");
     let said = record(folder, &["--"]).arg(&known).args(options).finish();
     let trace = folder.join("run.u32le");
-    let written = std::process::Command::new(known)
+    let written = Command::new(known)
         .args(options)
         .arg("--trace")
         .arg(&trace)

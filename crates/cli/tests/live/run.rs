@@ -1,13 +1,7 @@
 //! What the options of `run` promise, on a real program: without a cgroup, and without changing
 //! anything.
 
-use crate::support;
-
-use serde_json::Value;
-use support::json::number_at;
-use support::live::MIB;
-use support::programs::program;
-use support::strata::Strata;
+use crate::support::prelude::*;
 
 /// `strata run OPTIONS` of a program that touches 96 MiB and sleeps three seconds: its report.
 fn idle_under(options: &[&str]) -> Value {

@@ -1,15 +1,11 @@
 //! What others can write is not believed, and what others can lock is not waited for: the run directory of
 //! a Strata that is root.
 
-use crate::support;
-
-use std::fs::{self, File, Permissions};
-use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::Path;
+use crate::support::prelude::*;
 
 use rustix::fs::{FlockOperation, flock};
-use serde_json::json;
-use support::strata::{Finished, Strata, assert_has};
+use std::fs::Permissions;
+use std::os::unix::fs::symlink;
 
 /// `strata run OPTIONS -- true` with its run directory there.
 fn run_in(run_dir: &Path, options: &[&str]) -> Finished {
@@ -69,7 +65,7 @@ fn a_state_that_names_what_strata_never_changes_is_left_and_told_of() {
     plant(&run_dir.join("1"), &precious, "planted");
     // A directory that is no group.
     let state = run_dir.join("1/state.json");
-    let mut planted = support::json::json_in(&state);
+    let mut planted = json_in(&state);
     let steps = planted["undo"].as_array_mut().expect("steps");
     steps.push(json!({ "undo": "remove_group", "path": home.path().join("strata-1") }));
     fs::write(&state, planted.to_string()).expect("written");
@@ -155,7 +151,7 @@ fn what_a_run_left_that_was_killed_before_its_keeper_goes_at_the_next_start() {
     fs::write(run_dir.join("42/lock"), "").expect("written");
     plant(&run_dir.join("43"), Path::new("/nowhere"), "x");
     let text = fs::read_to_string(run_dir.join("43/state.json")).expect("read");
-    let mut state: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let mut state: Value = serde_json::from_str(&text).expect("JSON");
     state["undo"] = json!([]);
     fs::write(run_dir.join("43/state.json"), state.to_string()).expect("written");
     run_in(&run_dir, &[]).expect_success();

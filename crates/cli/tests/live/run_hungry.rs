@@ -1,14 +1,6 @@
 //! Programs that want more than there is: budgets below the floor, no swap, full swap, no end.
 
-use crate::support;
-
-use std::io::Write;
-use std::time::Duration;
-
-use support::json::json_in;
-use support::live::{Live, MIB, TestGroup, disk_directory, major_faults, swap_devices, wait_until};
-use support::programs::{Touch, program};
-use support::strata::{Strata, assert_has, patience};
+use crate::support::prelude::*;
 
 /// What is said where a budget can't be met.
 const FLOOR: &str = "is below what the program can't give up";
@@ -32,7 +24,7 @@ fn a_budget_below_what_is_locked_is_told_and_does_not_thrash() {
         );
         live.wait_for_stderr(FLOOR);
         let faults = major_faults(touch.pid);
-        std::thread::sleep(Duration::from_millis(500));
+        sleep(Duration::from_millis(500));
         assert!(
             major_faults(touch.pid) - faults < 200,
             "{actuator} thrashes"
@@ -69,7 +61,7 @@ fn a_command_that_locks_more_than_its_budget_goes_on_and_the_floor_is_told() {
         let range = format!("{} 512", chunk * 512);
         assert_eq!(ask(&mut live, format!("writerange {range}")), "ok");
         assert_eq!(ask(&mut live, format!("lock {range}")), "ok");
-        std::thread::sleep(Duration::from_millis(20) * patience());
+        sleep(Duration::from_millis(20) * patience());
     }
     live.wait_for_stderr(FLOOR);
     assert_eq!(ask(&mut live, "verify 0 14336".to_owned()), "ok 0");
@@ -212,10 +204,10 @@ fn letting_go_of_a_process_puts_every_value_back_and_it_is_never_moved() {
         );
         wait_until("the budget to be met", || group.usage_bytes() <= 40 * MIB);
         assert_ne!(group.values(), values, "it is limited");
-        assert_eq!(support::live::memory_group_of(touch.pid), group.path);
+        assert_eq!(memory_group_of(touch.pid), group.path);
         live.interrupt();
         assert_eq!(group.values(), values, "after {target:?}");
-        assert_eq!(support::live::memory_group_of(touch.pid), group.path);
+        assert_eq!(memory_group_of(touch.pid), group.path);
         assert_eq!(touch.ask("verify 0 16384"), "0");
     }
 }

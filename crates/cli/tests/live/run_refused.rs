@@ -1,19 +1,7 @@
 //! What `strata run` may not or can't do here, and whom it may not touch: one clear error, or less of
 //! everything and a word about it.
 
-use crate::support;
-
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::Duration;
-
-use support::json::json_in;
-use support::leaks::Guard;
-use support::live::{disk_directory, memory_mount};
-use support::programs::{Touch, program};
-use support::strata::{Finished, Strata, binary, finish, patience};
+use crate::support::prelude::*;
 
 /// Runs `words` to its end.
 fn run_words<S: AsRef<std::ffi::OsStr>>(words: &[S], stdin: &str) -> Option<Finished> {
@@ -32,7 +20,7 @@ fn run_words<S: AsRef<std::ffi::OsStr>>(words: &[S], stdin: &str) -> Option<Fini
 }
 
 /// Copies that nobody, who may not look into everybody's checkout, can execute.
-struct Shown(tempfile::TempDir);
+struct Shown(TempDir);
 
 impl Shown {
     fn new() -> Shown {

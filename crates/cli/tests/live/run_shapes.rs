@@ -1,17 +1,9 @@
 //! Programs of unusual shape under a budget below their footprint: whatever becomes of their address
 //! spaces meanwhile, the budget is enforced and every page is right.
 
-use crate::support;
+use crate::support::prelude::*;
 
-use std::fs;
-use std::time::Duration;
-
-use serde_json::Value;
-use support::json::warnings;
-use support::leaks::Guard;
-use support::live::MIB;
-use support::programs::program;
-use support::strata::{Finished, Strata, assert_has, patience};
+use crate::metrics::{BY_HUGE, expect_to_grow, start};
 
 /// Seconds for a program's option, longer where everything is slower.
 fn seconds(count: u32) -> String {
@@ -22,19 +14,17 @@ fn seconds(count: u32) -> String {
 /// Runs a workload within `budget`; it must end with status 0.
 #[track_caller]
 fn run_within(budget: &str, actuator: &str, words: &[&str], orders: &str) -> (Finished, Value) {
-    run_with(&["--memory", budget, "--actuator", actuator], words, orders)
-}
-
-fn run_with(options: &[&str], words: &[&str], orders: &str) -> (Finished, Value) {
     let (run, report) = Strata::new(["run", "--swap", "zram:256M"])
-        .args(options)
-        .arg("--")
+        .args(["--memory", budget, "--actuator", actuator, "--"])
         .arg(program(words[0]))
         .args(&words[1..])
         .stdin(orders)
         .time_limit(Duration::from_secs(80))
         .finish_with_report();
-    let said = format!("{words:?} {options:?}: {}\n{}", run.stdout, run.stderr);
+    let said = format!(
+        "{words:?} {budget} {actuator}: {}\n{}",
+        run.stdout, run.stderr
+    );
     assert_eq!(run.code(), Some(0), "{said}");
     (run, report)
 }
@@ -249,20 +239,20 @@ fn cold_pages_that_hide_in_huge_ones_are_brought_to_light() {
     }
     let _guard = Guard::new();
     let time = seconds(6);
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let path = file.path().to_str().expect("text");
     for actuator in ["pageout", "auto"] {
         // As slow as a program that waits, so that a huge page is in use in parts on a fast machine too.
         let mut words = vec!["zipf", "--size", "192M", "--thp", "--seconds", &time];
         words.extend(["--work-percent", "25"]);
+        let mut options = vec!["--memory", "115M", "--swap", "zram:256M", "--report", path];
         // Walks that choose pages come often enough to tell that a huge page is in use in parts only.
-        let options = [
-            "--memory",
-            "115M",
-            "--actuator",
-            actuator,
-            "--policy",
-            "mglru",
-        ];
-        let (_, report) = run_with(&options, &words, "");
+        options.extend(["--actuator", actuator, "--policy", "mglru"]);
+        let mut run = start(&options, &words);
+        expect_to_grow(&mut run, BY_HUGE, |_| {});
+        let run = &mut run.0.live;
+        assert_eq!(run.end().code(), Some(0), "{}", run.stderr());
+        let report = json_in(path);
         // There were 96 of them, and some the kernel splits itself. On slow processors, where clearing has walks come
         // seldom, it may not get further than the trial.
         let least = if patience() > 1 { 4 } else { 12 };

@@ -1,21 +1,9 @@
 //! `strata run` stands in front of a command without being noticed: what the program is given, what
 //! it says, how it ends.
 
-use crate::support;
+use crate::support::prelude::*;
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::Duration;
-
-use rustix::process::Signal;
-use serde_json::Value;
-use support::json::{json_in, warnings};
-use support::live::{MIB, memory_mount, start_signals, try_thrice, wait_until};
-use support::programs::program;
-use support::strata::{Strata, assert_has, finish, patience};
 
 /// `strata run --memory 64M --quiet -- NAME`.
 fn run_quietly(name: &str) -> Strata {
@@ -127,7 +115,7 @@ fn run_many(limits: &str, run_dir: &Path) -> (String, Value) {
     let shell = format!("{limits}; exec \"$0\" \"$@\"");
     let seconds = (2 * patience()).to_string();
     let child = Command::new("sh")
-        .args(["-c", &shell, support::strata::binary(), "run"])
+        .args(["-c", &shell, binary(), "run"])
         .args(["--memory", "100M", "--swap", "zram:256M", "--report"])
         .arg(file.path())
         // The program says what it was given.
@@ -360,14 +348,7 @@ fn a_dry_run_of_a_command_leaves_it_in_our_group_and_makes_no_swap() {
 #[test]
 fn a_wrapper_in_a_wrapper_works_or_says_what_is_in_its_way() {
     live!("cap_bpf", "memory_cgroup");
-    let inner = [
-        support::strata::binary(),
-        "run",
-        "--memory",
-        "64M",
-        "-q",
-        "--",
-    ];
+    let inner = [binary(), "run", "--memory", "64M", "-q", "--"];
     let said = run_tool(&inner)
         .args(["sh", "-c", "echo inside; kill -TERM $$"])
         .finish();

@@ -1,13 +1,6 @@
 //! Bad input and bad luck under `strata run`: one clear error or a clean degradation.
 
-use crate::support;
-
-use std::fs;
-
-use rustix::process::Signal;
-use support::live::{Live, TestGroup, memory_group_of, wait_until};
-use support::programs::program;
-use support::strata::Strata;
+use crate::support::prelude::*;
 
 #[test]
 fn a_group_that_is_deleted_under_us_is_told_and_the_program_goes_on() {
@@ -29,9 +22,9 @@ fn a_group_that_is_deleted_under_us_is_told_and_the_program_goes_on() {
     assert_eq!(live.end().code(), Some(0), "{}", live.stderr());
 }
 
-fn pipe_in(directory: &std::path::Path) -> std::path::PathBuf {
+fn pipe_in(directory: &Path) -> PathBuf {
     let pipe = directory.join("pipe");
-    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    let made = Command::new("mkfifo").arg(&pipe).status();
     assert!(made.expect("mkfifo").success());
     pipe
 }
@@ -63,10 +56,10 @@ fn a_report_that_nobody_takes_is_given_up_and_the_status_is_the_programs() {
     live!("memory_cgroup");
     let directory = tempfile::tempdir().expect("a directory");
     let pipe = pipe_in(directory.path());
-    let mut options = fs::File::options();
+    let mut options = File::options();
     let mut end = options.read(true).write(true).open(&pipe).expect("opens");
     rustix::fs::fcntl_setfl(&end, rustix::fs::OFlags::NONBLOCK).expect("a flag");
-    while std::io::Write::write(&mut end, &[b'x'; 4096]).is_ok() {}
+    while Write::write(&mut end, &[b'x'; 4096]).is_ok() {}
     let run = Strata::new(["run", "--memory", "32M", "--policy", "none", "--report"])
         .arg(&pipe)
         .args(["--", "sh", "-c", "exit 7"])
@@ -87,9 +80,9 @@ fn report_and_trace_can_both_be_written_to_stdout() {
         let mut file = tempfile::tempfile().expect("a file");
         let mut command = line.command();
         command.stdout(file.try_clone().expect("a descriptor"));
-        command.stderr(std::process::Stdio::null());
+        command.stderr(Stdio::null());
         assert!(command.status().expect("a status").success(), "{option}");
-        std::io::Seek::rewind(&mut file).expect("rewound");
+        Seek::rewind(&mut file).expect("rewound");
         let filed = std::io::read_to_string(&file).expect("read");
         for text in [piped, filed] {
             assert!(text.starts_with('{'), "{option}: {text}");
@@ -101,9 +94,9 @@ fn report_and_trace_can_both_be_written_to_stdout() {
 fn a_group_that_uses_more_is_brought_down_to_the_limit_that_the_kernel_holds() {
     live!("memory_cgroup", "zram");
     let group = TestGroup::new("lowered");
-    let mut grown = support::residency::in_group(&group, program("idle"))
+    let mut grown = in_group(&group, program("idle"))
         .args(["--size", "64M"])
-        .stdout(std::process::Stdio::null())
+        .stdout(Stdio::null())
         .spawn()
         .expect("starts");
     wait_until("its memory", || group.usage_bytes() > 60 << 20);

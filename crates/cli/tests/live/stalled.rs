@@ -1,19 +1,8 @@
 //! Programs that wait in a page fault for as long as a file system is frozen: nobody is stopped by Strata, nor is Strata.
 
-use crate::guard::{ACTING, Idler, MIB, bytes, guard, of, wait_for};
-use crate::support;
+use crate::support::prelude::*;
 
-use std::fs::{self, File};
-use std::io::Write;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
-
-use rustix::process::Signal;
-use support::live::{Live, TestGroup, wait_until};
-use support::programs::program;
-use support::residency::in_group;
-use support::strata::Strata;
-use tempfile::TempDir;
+use crate::guard::{ACTING, Idler, bytes, guard, of, wait_for};
 
 /// A program that writes to a mapped file of a frozen file system, in a group of its own. Thawed when dropped.
 struct Stalled {

@@ -1,20 +1,7 @@
 //! Stopping and going on: a stopped program is still watched, a shell gets its terminal back, and no limit is in
 //! force while Strata sleeps.
 
-use crate::support;
-
-use std::fs;
-use std::io::Write;
-use std::path::Path;
-use std::process::Command;
-
-use rustix::process::Signal;
-use serde_json::Value;
-use support::live::{
-    Live, TestGroup, limit_bytes, memory_group_of, send, start_signals, state, stop, wait_until,
-};
-use support::programs::{Touch, program};
-use support::strata::{Strata, binary};
+use crate::support::prelude::*;
 
 const CTRL_C: u8 = 3;
 const CTRL_Z: u8 = 26;

@@ -1,15 +1,6 @@
 //! Sums: what `strata wss` and `strata idle` tell of programs that share memory against what the kernel counts.
 
-use crate::support;
-
-use std::fs;
-use std::process::Command;
-
-use serde_json::Value;
-use support::json::number;
-use support::live::{Live, MIB, TestGroup};
-use support::programs::program;
-use support::strata::{Strata, patience};
+use crate::support::prelude::*;
 
 /// Pages of programs and libraries that somebody else has read into memory, and pays for.
 const OTHERS_FILES_BYTES: u64 = 8 * MIB;

@@ -1,24 +1,12 @@
 //! Swap belongs to the machine: who is charged for what lies in it, and what is left there of a program that
 //! Strata lets go.
 
-use crate::support;
-
-use std::fs;
-use std::path::Path;
-
-use rustix::process::Signal;
-use serde_json::Value;
-use support::json::{json_in, number};
-use support::live::{
-    Live, MIB, OwnSwap, TestGroup, kept_swap, proc_bytes, swap_devices, wait_until,
-};
-use support::programs::{Touch, program};
-use support::strata::{Finished, Strata};
+use crate::support::prelude::*;
 
 /// A run whose own program stays in memory, with a zram device that is there for everybody.
 struct Holder {
     live: Live,
-    run_dir: tempfile::TempDir,
+    run_dir: TempDir,
     device: String,
 }
 

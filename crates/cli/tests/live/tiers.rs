@@ -1,24 +1,13 @@
 //! `strata guard --tiers`: on a machine with slower memory, what is idle goes there and what is used comes up.
 
-use crate::support;
+use crate::support::prelude::*;
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::os::unix::fs::MetadataExt;
-
-use serde_json::Value;
+use super::guard::{bytes, end, guard, of, wait_for};
 use strata_linux::access::census::{Census, Kind, Question};
 use strata_linux::addr::{AddrRange, PAGE_BYTES};
 use strata_linux::nodes::Nodes;
 use strata_linux::process::Process;
 use strata_linux::swap::swap_areas;
-use support::leaks::{Guard, run_dir};
-use support::live::{Live, TestGroup};
-use support::programs::{Touch, program};
-use support::residency::{forget, in_group, write_file};
-use support::strata::Strata;
-
-use super::guard::{MIB, bytes, end, guard, of, wait_for};
 
 /// Size of each file.
 const FILE_MIB: u64 = 16;
@@ -290,7 +279,7 @@ fn a_guard_that_is_killed_while_pages_move_leaves_nothing_to_undo() {
     };
     let mut killed = Live::start(&tiers(&[]));
     moved(&killed, 8);
-    killed.signal(rustix::process::Signal::KILL);
+    killed.signal(Signal::KILL);
     killed.end();
     assert_eq!(halves.group.values(), before);
     // The next one goes on, and its end removes what the first has left in the state directory.
@@ -514,7 +503,7 @@ fn where_all_memory_is_equally_fast_that_is_said_and_nothing_moves() {
     let asked = Strata::new(["guard", "demote", "16M"]).finish();
     assert_eq!(asked.code(), Some(1), "{}", asked.stdout);
     assert!(asked.stderr.contains("slower memory"), "{}", asked.stderr);
-    live.signal(rustix::process::Signal::INT);
+    live.signal(Signal::INT);
     assert_eq!(live.end().code(), Some(0), "{}", live.stderr());
     halves.end();
 }

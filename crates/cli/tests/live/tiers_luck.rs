@@ -1,23 +1,12 @@
 //! `strata guard --tiers` in bad luck: slower memory that goes away, comes back or is full; files that are cut, removed, replaced or
 //! written past page cache while they come up; page cache of groups that no rule names, or that are gone.
 
-use crate::support;
+use crate::support::prelude::*;
 
-use std::fs;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
-
-use serde_json::Value;
+use super::guard::{bytes, end, of, wait_for};
+use super::tiers::{HALF, Halves, kernel_ids, tiers, told, two_nodes};
 use strata_linux::access::census::{Census, Question};
 use strata_linux::nodes::Nodes;
-use support::leaks::Guard;
-use support::live::{Live, TestGroup, wait_until};
-use support::programs::{Touch, program};
-use support::residency::{forget, in_group, parts_of, sum, write_file};
-use support::strata::{Strata, assert_has};
-
-use super::guard::{MIB, bytes, end, of, wait_for};
-use super::tiers::{HALF, Halves, kernel_ids, tiers, told, two_nodes};
 
 /// Pages of a file.
 const PAGES: u64 = 2048;
@@ -83,7 +72,7 @@ fn of_node(status: &Value, node: u32, name: &str) -> u64 {
     bytes(nodes.iter().find(is_it).expect("the node"), name)
 }
 
-fn finish(arguments: &[&str]) -> support::strata::Finished {
+fn finish(arguments: &[&str]) -> Finished {
     Strata::new(arguments).finish()
 }
 

@@ -1,19 +1,8 @@
 //! `strata top` on live processes: printed once, and as a person uses it, in a terminal that tmux plays.
 
-use crate::support;
+use crate::support::prelude::*;
 
-use std::path::PathBuf;
-use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
-
-use rustix::process::Signal;
-use serde_json::Value;
-use support::json::number;
-use support::leaks::Guard;
-use support::live::{MIB, TestGroup, children, memory_mount, rss_bytes, send, wait_until};
-use support::programs::{Touch, target_dir};
-use support::residency::write_file;
-use support::strata::{Strata, assert_has, binary, patience};
 
 /// Between two walks.
 fn interval_ms() -> u64 {

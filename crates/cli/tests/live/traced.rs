@@ -1,18 +1,11 @@
 //! `run --trace`: what is written of a real run, and that writing it changes nothing.
 
-use crate::support;
+use crate::support::prelude::*;
 
-use std::fs;
 use std::os::unix::fs::symlink;
-
-use serde_json::Value;
 use strata_control::limit::Answer;
 use strata_control::trace::{Note, Turn};
 use support::control_trace::{asked_bytes, marks, notes, turns, violations};
-use support::leaks::Guard;
-use support::live::try_thrice;
-use support::programs::program;
-use support::strata::{Strata, patience};
 
 fn run(more: &[&str]) -> Strata {
     let strata = Strata::new(["run", "--memory", "72M", "--swap", "zram:256M"]).args(more);

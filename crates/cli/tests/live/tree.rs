@@ -1,16 +1,9 @@
 //! Following a tree through what no command shows by itself: orphans, exec, and address spaces that several processes share.
 
-use crate::support;
+use crate::support::prelude::*;
 
-use std::collections::BTreeSet;
-use std::io::Write;
-use std::process::Command;
 use std::sync::Arc;
-
-use rustix::process::Signal;
 use strata_linux::process::{Process, ProcessTree, TreeChange};
-use support::live::{Live, send, wait_until};
-use support::programs::program;
 
 /// A program that forks, execs and shares as it is told.
 struct Guest(Live);

@@ -1,21 +1,7 @@
 //! Two sessions never act on one group, nor on one within the other: whoever comes second is refused and
 //! told who holds it, and whoever ends leaves what was there before.
 
-use crate::support;
-
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::thread::sleep;
-use std::time::Duration;
-
-use rustix::process::Signal;
-use serde_json::Value;
-use support::leaks::run_dir;
-use support::live::{
-    Live, TestGroup, idle_in, is_limited, keepers_of, memory_mount, send, state, stop, wait_until,
-};
-use support::programs::program;
-use support::strata::{Finished, Strata};
+use crate::support::prelude::*;
 
 /// A group with a program in it, below a group of its own, as a service below its slice.
 struct World {
@@ -98,7 +84,7 @@ fn kill_keeper_unnoticed(live: &Live) {
 }
 
 #[test]
-fn a_held_group_is_refused_to_a_second_session_and_left_as_it_was() {
+fn a_held_group_is_refused_to_a_second_session_but_not_to_who_only_watches_and_left_as_it_was() {
     live!("cap_bpf", "memory_cgroup");
     let world = World::new("two");
     let before = world.values();
@@ -115,6 +101,18 @@ fn a_held_group_is_refused_to_a_second_session_and_left_as_it_was() {
         expect_refused(&second.finish(), holder.pid());
         assert_eq!(world.values(), held, "the second session changed something");
     }
+    // Another run directory does not make it free.
+    let run_dir = tempfile::tempdir().expect("a directory");
+    let second = attach("80M", &world.inner.path).env("STRATA_RUN_DIR", run_dir.path());
+    let refused = second.finish();
+    assert_eq!(refused.code(), Some(125), "{}", refused.stderr);
+    for part in ["STRATA_RUN_DIR", &format!("process {}", holder.pid())] {
+        assert_has(&refused.stderr, part);
+    }
+    let mut dry = Live::start(&attach("80M", &world.inner.path).arg("--dry-run"));
+    dry.wait_until_it_answers();
+    dry.interrupt();
+    assert_eq!(world.values(), held, "another changed something");
     holder.interrupt();
     assert_eq!(world.values(), before);
     // It is free again, and so is the group that it lies in, which then holds what is in it.
@@ -147,19 +145,6 @@ fn the_group_of_a_command_is_refused_to_a_second_session() {
     assert!(is_limited(Path::new(&group)));
     live.signal(Signal::TERM);
     assert_eq!(live.end().code(), Some(143), "{}", live.stderr());
-}
-
-#[test]
-fn whoever_only_watches_a_held_group_is_not_refused() {
-    live!("cap_bpf", "memory_cgroup");
-    let world = World::new("watched");
-    let mut holder = holder_of(&world.inner.path);
-    let held = world.values();
-    let mut dry = Live::start(&attach("80M", &world.inner.path).arg("--dry-run"));
-    dry.wait_until_it_answers();
-    dry.interrupt();
-    assert_eq!(world.values(), held, "a dry run changed something");
-    holder.interrupt();
 }
 
 #[test]

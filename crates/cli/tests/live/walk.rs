@@ -1,9 +1,7 @@
 //! The walk over page tables, by what can't be seen from outside of it: every state of an entry is told apart, mappings have
 //! the flags that smaps tells, and what is cleared is what was asked for. That it finds what was accessed is told by `wss`.
 
-use crate::support;
-
-use std::collections::BTreeMap;
+use crate::support::prelude::*;
 
 use strata_linux::access::{
     AccessSource, Bits512, BpfSource, ClearIntent, Clearer, Grain, SmapsSource, TableRecord,
@@ -11,7 +9,6 @@ use strata_linux::access::{
 };
 use strata_linux::addr::{AddrRange, PAGE_BYTES, TableSpan, covering_spans};
 use strata_linux::process::{Process, VmFlags};
-use support::programs::{Touch, page_set};
 
 /// Opens the BPF source, or ends the test it stands in with the reason why that can't be.
 #[macro_export]

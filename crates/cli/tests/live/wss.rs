@@ -1,18 +1,6 @@
 //! `strata wss` on programs whose working set is known.
 
-use crate::support;
-
-use std::thread::sleep;
-use std::time::Duration;
-
-use serde_json::Value;
-use support::json::number;
-use support::leaks::Guard;
-use support::live::{MIB, TestGroup, has_generations, rss_bytes, wait_until};
-use support::programs::{Touch, target_dir};
-use support::residency::{assert_near, forget, read_file, write_file};
-use support::strata::{Strata, assert_has, patience};
-use support::working_set::{WorkingSet, monotonic_s};
+use crate::support::prelude::*;
 
 /// Anonymous memory of the program beside its region.
 const OTHER_BYTES: u64 = 256 << 10;
@@ -83,7 +71,7 @@ fn beyond_2_percent(mode: &str, backing: &str) -> Result<Option<String>, String>
         &file.to_string_lossy(),
     ]);
     // The mapping keeps it.
-    let _ = std::fs::remove_file(&file);
+    let _ = fs::remove_file(&file);
     let program = program?;
     let (short_s, long_s) = (slow(0.5), slow(3.0));
     let report = wss(&[
@@ -150,7 +138,7 @@ fn is_within_2_percent(mode: &str, backing: &str) -> Result<(), String> {
 
 /// Watches programs of these modes and backings side by side.
 fn all_are_within_2_percent(programs: &[(&str, &str)]) -> Result<(), String> {
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         let watches: Vec<_> = programs
             .iter()
             .map(|(mode, backing)| scope.spawn(move || is_within_2_percent(mode, backing)))
@@ -200,7 +188,7 @@ fn what_is_not_touched_is_idle_for_as_long_as_it_was_watched() {
         "wss", "--window", "500ms", "--for", "5s", "--format", "json",
     ])
     .args(["--pid", &touch.pid.to_string()]);
-    let report = std::thread::scope(|scope| {
+    let report = thread::scope(|scope| {
         let watch = scope.spawn(move || watch.finish().expect_success());
         // In the middle of the watch a quarter is used once.
         sleep(Duration::from_millis(2500));
@@ -248,12 +236,12 @@ fn page_cache_of_a_cgroup_is_told_by_when_it_was_read() {
     let touch = Touch::start(["--size", "8M"]);
     group.take(touch.pid);
     let length = Duration::from_secs_f64(slow(4.0));
-    let reader = std::thread::spawn({
+    let reader = thread::spawn({
         let read = read.clone();
         move || {
             // Before the watch begins, programs are loaded and all of memory is looked at: half as long as the watch lasts.
             sleep(length);
-            std::fs::read(&read).map(|bytes| bytes.len())
+            fs::read(&read).map(|bytes| bytes.len())
         }
     });
     let window = arg_s(length.as_secs_f64());
@@ -308,15 +296,13 @@ fn a_group_that_is_removed_leaves_what_was_learnt_of_it() {
     let group = TestGroup::new("wss-removed");
     let touch = Touch::start(["--size", "32M"]);
     group.take(touch.pid);
-    let remover = std::thread::spawn({
+    let remover = thread::spawn({
         let path = group.path.clone();
         move || {
             // Long enough for two walks on a slow processor, too.
             sleep(Duration::from_secs_f64(slow(6.0)));
             drop(touch);
-            wait_until("the group is removed", || {
-                std::fs::remove_dir(&path).is_ok()
-            });
+            wait_until("the group is removed", || fs::remove_dir(&path).is_ok());
         }
     });
     let windows = format!("200ms,{}", arg_s(slow(30.0)));

@@ -2,7 +2,7 @@
 //!
 //! **Owns** [`strata`] (running the binary with a time limit), [`programs`] (the C workloads, built
 //! on demand), [`skip!`](crate::skip) and [`needs!`](crate::needs) (a test that can't run here says
-//! why), [`live!`](crate::live) (how most live tests begin), [`live`] (a `strata` in the background, cgroups of a test), [`working_set`] (a program that knows its working set), [`helper`] (threads beside a test), [`json`] (numbers of what is printed), [`room`] (mount namespaces), [`control_trace`] (what holds of every trace of the loop), and [`leaks::Guard`] (nothing is left behind, and one live test at a time).
+//! why), [`live!`](crate::live) (how most live tests begin), [`live`] (a `strata` in the background, cgroups of a test), [`working_set`] (a program that knows its working set), [`helper`] (threads beside a test), [`json`] (numbers of what is printed), [`room`] (mount namespaces), [`run`] (a run that is asked and changed), [`control_trace`] (what holds of every trace of the loop), and [`leaks::Guard`] (nothing is left behind, and one live test at a time).
 //! **Does not own** any test.
 //!
 //! A live test begins like this:
@@ -32,11 +32,13 @@ pub(crate) mod helper;
 pub(crate) mod json;
 pub(crate) mod leaks;
 pub(crate) mod live;
+pub(crate) mod prelude;
 pub(crate) mod programs;
 pub(crate) mod prometheus;
 #[macro_use]
 pub(crate) mod residency;
 pub(crate) mod room;
+pub(crate) mod run;
 #[macro_use]
 pub(crate) mod skip;
 pub(crate) mod strata;

@@ -29,7 +29,7 @@ pub(crate) fn patience() -> u32 {
 }
 
 /// A command line of `strata`, run to its end.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Strata {
     args: Vec<OsString>,
     env: Vec<(OsString, OsString)>,

@@ -2,7 +2,6 @@
 
 use crate::support::prelude::*;
 
-use crate::support::prometheus;
 use strata_host::metrics::{GUARD_METRICS, METRICS};
 
 /// The unit's exposure as `systemd-analyze security` counts it, in tenths: 100 is a service without any sandbox.

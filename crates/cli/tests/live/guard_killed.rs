@@ -40,7 +40,7 @@ fn kill_at_random(nr_kills: u64) {
             None => assert!(after.is_some() == is_taking, "kill {nr}: {after:?}"),
         }
     }
-    let stands_still = |pid| matches!(crate::support::live::state(pid), 'T' | 'D' | 'X');
+    let stands_still = |pid| matches!(support::live::state(pid), 'T' | 'D' | 'X');
     wait_until("the program to go on", || !stands_still(idler.touch.pid));
     assert_eq!(idler.touch.ask("verify 0 16384"), "0");
     release().expect_success();

@@ -34,26 +34,7 @@ fn pages(view: &GroupView) -> u64 {
 }
 
 #[test]
-fn the_generations_add_up_to_what_is_resident() {
-    live!("cap_bpf");
-    let mut touch = Touch::start(["--size", "64M"]);
-    touch.ask("writerange 0 16384");
-    let view = once(touch.pid, &[]);
-    let (sum, resident) = (pages(&view), rss_bytes(touch.pid) / PAGE);
-    assert!(
-        sum.abs_diff(resident) * 50 <= resident,
-        "{sum} of {resident} pages: {view:?}"
-    );
-    let ages: Vec<u64> = view.generations.iter().map(|g| g.age_ms).collect();
-    assert!(
-        ages.is_sorted_by(|older, younger| older >= younger),
-        "{ages:?}"
-    );
-    assert!(ages.first() >= Some(&interval_ms()), "{ages:?}");
-}
-
-#[test]
-fn pages_in_use_stay_young_and_the_others_do_not() {
+fn the_generations_add_up_to_what_is_resident_and_pages_in_use_stay_young() {
     live!("cap_bpf");
     // Written to the `clear_refs` of a process whose first thread has ended the order did nothing, and all stayed young.
     for order in ["flush", "leaderexit"] {
@@ -68,6 +49,15 @@ fn pages_in_use_stay_young_and_the_others_do_not() {
         let young: u64 = youngest.iter().filter_map(|g| g.nr_pages[0]).sum();
         assert!((7600..12000).contains(&young), "{order}, {young}: {view:?}");
         assert!(pages(&view) >= 16384, "{order}: {view:?}");
+        let ages: Vec<u64> = view.generations.iter().map(|g| g.age_ms).collect();
+        let is_sorted = ages.is_sorted_by(|older, younger| older >= younger);
+        assert!(is_sorted && ages[0] >= interval_ms(), "{ages:?}");
+        let (sum, resident) = (pages(&view), rss_bytes(touch.pid) / PAGE);
+        // (The kernel tells nothing of a process by the id of a thread that has ended.)
+        assert!(
+            order == "leaderexit" || sum.abs_diff(resident) * 50 <= resident,
+            "{sum} of {resident} pages: {view:?}"
+        );
     }
 }
 

@@ -51,7 +51,8 @@ fn accesses(folder: &Path) -> Vec<(u64, u64, String)> {
 }
 
 #[test]
-fn a_recording_holds_the_pages_that_were_accessed_and_when() {
+fn a_recording_holds_the_pages_that_were_accessed_and_when_and_one_that_was_freed_comes_back_as_another()
+ {
     live!("cap_bpf");
     let folder = folder();
     // So small that walks come a tenth of a second apart on any machine.
@@ -63,14 +64,24 @@ fn a_recording_holds_the_pages_that_were_accessed_and_when() {
     let file = folder.path().join("run.strata");
     wait_until("the recording has begun", || has_begun(&file));
     touch.ask("readrange 1000 500");
+    touch.ask("advise dontneed 6000 100");
+    // A space that does not run is not walked.
+    touch.ask("flush");
     sleep(Duration::from_millis(600) * patience());
     touch.ask("readrange 5000 700");
+    touch.ask("writerange 6000 100");
     sleep(Duration::from_millis(600) * patience());
     live.signal(Signal::INT);
     assert!(live.end().success(), "{}", live.stderr());
 
     let first = touch.page_address(0) / 4096;
-    let of_region: Vec<(u64, u64)> = accesses(folder.path())
+    let all = accesses(folder.path());
+    for life in [0, 1] {
+        let pages = all.iter().map(|(_, page, _)| *page);
+        let number = pages.filter(|page| *page == (first + 6050) | life << 44);
+        assert_eq!(number.count(), 1, "life {life}");
+    }
+    let of_region: Vec<(u64, u64)> = all
         .into_iter()
         .filter(|(_, page, _)| (first..first + 7168).contains(page))
         .map(|(time_us, page, _)| (time_us, page - first))
@@ -213,38 +224,6 @@ fn a_bounded_recording_leaves_two_files_that_are_whole() {
     for info in [&newer_info, &older_info] {
         assert!(number(&info["distinct_pages"]) >= 8 * 5000, "{info}");
         assert!(number(&info["recording"]["spaces"][0]["pid"]) > 0, "{info}");
-    }
-}
-
-#[test]
-fn a_page_that_was_freed_comes_back_as_another() {
-    live!("cap_bpf");
-    let folder = folder();
-    let mut touch = Touch::start(["--size", "16M"]);
-    touch.ask("writerange 0 100");
-    let pid = touch.pid.to_string();
-    let mut live = Live::start(&record(folder.path(), &["--pid", &pid]));
-    let file = folder.path().join("run.strata");
-    wait_until("the recording has begun", || has_begun(&file));
-    let pause = || sleep(Duration::from_millis(600) * patience());
-    touch.ask("advise dontneed 0 100");
-    // A space that does not run is not walked.
-    touch.ask("flush");
-    pause();
-    touch.ask("writerange 0 100");
-    pause();
-    live.signal(Signal::INT);
-    assert!(live.end().success(), "{}", live.stderr());
-    let first = touch.page_address(0) / 4096;
-    let pages: Vec<u64> = accesses(folder.path())
-        .iter()
-        .map(|(_, page, _)| *page)
-        .collect();
-    for life in [0, 1] {
-        let number = pages
-            .iter()
-            .filter(|page| **page == (first + 50) | life << 44);
-        assert_eq!(number.count(), 1, "life {life}");
     }
 }
 

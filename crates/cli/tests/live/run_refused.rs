@@ -70,7 +70,7 @@ fn assert_one_error(run: &Finished, code: i32, why: &str) {
 }
 
 #[test]
-fn without_root_there_is_one_clear_error_and_nothing_is_started() {
+fn without_root_and_for_a_process_of_another_there_is_one_clear_error_and_nothing_is_started() {
     if !is_root_with_setpriv() {
         skip!("needs root and setpriv, to become nobody");
     }
@@ -82,6 +82,10 @@ fn without_root_there_is_one_clear_error_and_nothing_is_started() {
     assert_one_error(&run, 125, "run as root, or use the smaps source");
     let run = shown.run(&["--no-cgroup", "--swap", "zram:64M", "--", "echo", "started"]);
     assert_one_error(&run, 125, "run as root");
+    let own = std::process::id().to_string();
+    for options in [&["--pid", &own][..], &["--no-cgroup", "--pid", &own]] {
+        assert_one_error(&shown.run(options), 2, "it belongs to user 0");
+    }
 }
 
 /// The budget can't be held then (the kernel takes no advice on others from nobody), and the reason
@@ -129,31 +133,20 @@ const NO_BPF: [&str; 6] = [
     "--",
 ];
 
-/// The command was started and killed when the walk turned out to be impossible; a fast one had done
-/// its work by then.
 #[test]
-fn without_bpf_there_is_one_clear_error_if_it_was_asked_for() {
+fn without_bpf_it_is_one_clear_error_to_ask_for_it_and_auto_falls_back_to_smaps_says_so_and_holds_the_budget()
+ {
     needs!("memory_cgroup");
     if !is_root_with_setpriv() {
         skip!("needs root and setpriv, to drop capabilities");
     }
     let _guard = Guard::new();
-    for _ in 0..3 {
-        let mut words = NO_BPF.to_vec();
-        words.extend([binary(), "run", "--memory", "32M", "--access", "bpf"]);
-        words.extend(["--", "echo", "started"]);
-        let run = run_words(&words, "").expect("setpriv");
-        assert_one_error(&run, 125, "CAP_BPF and CAP_PERFMON are missing");
-    }
-}
-
-#[test]
-fn without_bpf_auto_falls_back_to_smaps_says_so_and_holds_the_budget() {
-    needs!("memory_cgroup");
-    if !is_root_with_setpriv() {
-        skip!("needs root and setpriv, to drop capabilities");
-    }
-    let _guard = Guard::new();
+    // The command is not started before it is known that the walk is impossible.
+    let mut words = NO_BPF.to_vec();
+    words.extend([binary(), "run", "--memory", "32M", "--access", "bpf"]);
+    words.extend(["--", "echo", "started"]);
+    let run = run_words(&words, "").expect("setpriv");
+    assert_one_error(&run, 125, "CAP_BPF and CAP_PERFMON are missing");
     // Without CAP_SYS_ADMIN no swap can be made, so a file is mapped.
     let directory = match disk_directory() {
         Ok(directory) => directory,
@@ -243,19 +236,6 @@ fn a_process_that_cannot_be_managed_is_one_clear_error() {
     // Where pid 2 is hidden or absent (a container), there is nothing to try.
     if fs::read_to_string("/proc/2/comm").is_ok_and(|comm| comm == "kthreadd\n") {
         assert_one_error(&attach(2), 2, "kernel thread");
-    }
-}
-
-#[test]
-fn a_process_of_another_user_is_one_clear_error() {
-    if !is_root_with_setpriv() {
-        skip!("needs root and setpriv, to become nobody");
-    }
-    let _guard = Guard::new();
-    let own = std::process::id().to_string();
-    for options in [&["--pid", &own][..], &["--no-cgroup", "--pid", &own]] {
-        let run = Shown::new().run(options);
-        assert_one_error(&run, 2, "it belongs to user 0");
     }
 }
 

@@ -46,11 +46,15 @@ fn the_program_has_its_own_streams_environment_and_directory() {
 }
 
 #[test]
-fn the_exit_status_is_the_program_s_own() {
+fn the_exit_status_is_the_program_s_own_a_report_tells_it_and_quiet_says_nothing() {
     live!("cap_bpf", "memory_cgroup");
-    for code in ["0", "1", "7", "125", "255"] {
-        let run = run_quietly("status").args(["--code", code]).finish();
-        assert_eq!(run.code(), code.parse().ok(), "{}", run.stderr);
+    for code in [0, 1, 7, 125, 255] {
+        let run = run_quietly("status").args(["--code", &code.to_string()]);
+        let (run, report) = run.finish_with_report();
+        assert_eq!(run.code(), Some(code), "{}", run.stderr);
+        assert_eq!((run.stdout.as_str(), run.stderr.as_str()), ("", ""));
+        assert_eq!(report["ending"]["how"], "exited");
+        assert!(warnings(&report).is_empty(), "{report:#}");
     }
 }
 
@@ -89,23 +93,6 @@ fn a_command_that_is_not_there_is_127_and_one_that_cannot_be_executed_126() {
         let run = run_tool(&[path]).finish();
         assert_eq!(run.code(), Some(126), "{path}: {}", run.stderr);
         assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);
-    }
-}
-
-#[test]
-fn a_program_that_ends_at_once_leaves_a_report_all_the_same_and_quiet_says_nothing() {
-    live!("cap_bpf", "memory_cgroup");
-    for _ in 0..5 {
-        let (run, report) =
-            Strata::new(["run", "--memory", "64M", "--quiet", "--", "true"]).finish_with_report();
-        assert_eq!(run.code(), Some(0), "{}", run.stderr);
-        assert_eq!((run.stdout.as_str(), run.stderr.as_str()), ("", ""));
-        assert_eq!(report["ending"]["how"], "exited");
-        assert_eq!(
-            report["warnings"].as_array().map(Vec::len),
-            Some(0),
-            "{report:#}"
-        );
     }
 }
 
@@ -169,23 +156,6 @@ fn at_the_hard_limit_of_files_it_is_said_and_the_rest_is_managed() {
     assert_has(&told, "no more than 256 files");
     assert!(!told.contains("swap"), "there is swap: {told}");
     assert!(report["nr_processes"].as_u64() >= Some(100), "{report:#}");
-}
-
-#[test]
-fn term_hup_and_the_user_signals_are_passed_on() {
-    live!("cap_bpf", "memory_cgroup");
-    let (mut live, _) = start_signals(Strata::new(["run", "--memory", "64M", "--quiet"]));
-    let told = [
-        (Signal::HUP, "HUP"),
-        (Signal::USR1, "USR1"),
-        (Signal::USR2, "USR2"),
-        (Signal::TERM, "TERM"),
-    ];
-    for (signal, name) in told {
-        live.signal(signal);
-        assert_eq!(live.json()["signal"], name);
-    }
-    assert_eq!(live.end().code(), Some(0), "TERM ended it in its own way");
 }
 
 /// Started under nohup, it ignores HUP: so does the program, and nothing else.

@@ -83,37 +83,39 @@ fn a_strata_that_somebody_stops_is_told_to_go_on_while_its_limit_is_on() {
     assert!(told.contains("its keeper had it go on"), "{told}");
 }
 
+/// Sends each to Strata, and hears of it from the program.
+fn pass_on(live: &mut Live, signals: &[(Signal, &str)]) {
+    for (signal, name) in signals {
+        live.signal(*signal);
+        assert_eq!(live.json()["signal"], *name, "each comes once");
+    }
+}
+
 #[test]
-fn continuing_strata_continues_the_program() {
+fn signals_sent_to_strata_alone_reach_the_program_and_stop_and_continue_it() {
     live!("cap_bpf", "memory_cgroup");
+    let signals = [
+        (Signal::INT, "INT"),
+        (Signal::QUIT, "QUIT"),
+        (Signal::HUP, "HUP"),
+        (Signal::USR1, "USR1"),
+        (Signal::USR2, "USR2"),
+    ];
+    let directory = tempfile::tempdir().expect("directory");
+    let record = Strata::new(["record", "--quiet", "-o"]).arg(directory.path().join("r.strata"));
+    let (mut live, _) = start_signals(record);
+    pass_on(&mut live, &signals[..2]);
+    pass_on(&mut live, &[(Signal::TERM, "TERM")]);
+    assert_eq!(live.end().code(), Some(0));
+
     let (mut live, pid) = start_signals(Strata::new(["run", "--memory", "64M", "--quiet"]));
+    pass_on(&mut live, &signals);
     // Stopped the other way round, too: TSTP sent to Strata is the program's.
     live.signal(Signal::TSTP);
     wait_until("the program to stop", || state(pid) == 'T');
     assert_ne!(state(live.pid()), 'T', "Strata is awake");
-    live.signal(Signal::CONT);
-    assert_eq!(live.json()["signal"], "CONT");
-    live.signal(Signal::TERM);
-    assert_eq!(live.json()["signal"], "TERM");
-    assert_eq!(live.end().code(), Some(0));
-}
-
-#[test]
-fn int_and_quit_sent_to_strata_alone_reach_the_program() {
-    live!("cap_bpf", "memory_cgroup");
-    let directory = tempfile::tempdir().expect("directory");
-    let run = Strata::new(["run", "--memory", "64M", "--quiet"]);
-    let record = Strata::new(["record", "--quiet", "-o"]).arg(directory.path().join("r.strata"));
-    for strata in [run, record] {
-        let (mut live, _) = start_signals(strata);
-        for (signal, name) in [(Signal::INT, "INT"), (Signal::QUIT, "QUIT")] {
-            live.signal(signal);
-            assert_eq!(live.json()["signal"], name);
-        }
-        live.signal(Signal::TERM);
-        assert_eq!(live.json()["signal"], "TERM", "each came once");
-        assert_eq!(live.end().code(), Some(0));
-    }
+    pass_on(&mut live, &[(Signal::CONT, "CONT"), (Signal::TERM, "TERM")]);
+    assert_eq!(live.end().code(), Some(0), "TERM ended it in its own way");
 }
 
 /// `strata` as the foreground job of a shell.

@@ -5,28 +5,23 @@ use crate::support::prelude::*;
 
 /// A run whose own program stays in memory, with a zram device that is there for everybody.
 struct Holder {
-    live: Live,
-    run_dir: TempDir,
+    run: Run,
     device: String,
 }
 
 impl Holder {
     fn start() -> Holder {
-        let run_dir = tempfile::tempdir().expect("directory");
         let before = swap_devices();
-        let strata = Strata::new(["run", "--memory", "64M", "--swap", "zram:256M", "--"])
-            .arg(program("idle"))
-            .args(["--size", "8M", "--seconds", "0"])
-            .env("STRATA_RUN_DIR", run_dir.path());
-        let live = Live::start(&strata);
-        live.line();
-        let made = swap_devices()
-            .into_iter()
-            .find(|path| !before.contains(path));
+        let run = Run::start_program(
+            &["--memory", "64M", "--swap", "zram:256M"],
+            &["idle", "--size", "8M", "--seconds", "0"],
+        );
+        run.live.line();
+        let mut made = swap_devices().into_iter();
+        let device = made.find(|path| !before.contains(path));
         Holder {
-            live,
-            run_dir,
-            device: made.expect("a device of its own"),
+            run,
+            device: device.expect("a device of its own"),
         }
     }
 
@@ -42,20 +37,12 @@ impl Holder {
     }
 
     fn run(&self, args: &[&str]) -> Strata {
-        Strata::new(["run"])
-            .args(args)
-            .env("STRATA_RUN_DIR", self.run_dir.path())
-    }
-
-    fn ask_status(&self, pid: i32) -> Finished {
-        let id = pid.to_string();
-        Strata::new(["ctl", "--id", &id, "--format", "json", "status"])
-            .env("STRATA_RUN_DIR", self.run_dir.path())
-            .finish()
+        let run = Strata::new(["run"]).args(args);
+        run.env("STRATA_RUN_DIR", self.run.run_dir.path())
     }
 
     fn status_of(&self, pid: i32) -> Value {
-        self.ask_status(pid).expect_success().json()
+        self.run.ask(&["--id", &pid.to_string(), "status"])
     }
 
     /// What a run says of itself after it has looked again.
@@ -71,8 +58,9 @@ impl Holder {
     }
 
     fn end(mut self) {
-        self.live.signal(Signal::TERM);
-        assert_eq!(self.live.end().code(), Some(143), "{}", self.live.stderr());
+        let live = &mut self.run.live;
+        live.signal(Signal::TERM);
+        assert_eq!(live.end().code(), Some(143), "{}", live.stderr());
     }
 }
 
@@ -166,7 +154,7 @@ fn a_run_is_charged_for_its_own_pages_in_swap_not_for_those_of_another() {
     wait_until("pages of the other in the device", || {
         holder.device_bytes(0) > 64 * MIB && holder.device_bytes(2) > 16 * MIB
     });
-    let saved = holder.next_saved(holder.live.pid());
+    let saved = holder.next_saved(holder.run.live.pid());
     assert!(
         number(&saved["zram_bytes"]) <= number(&saved["evicted_bytes"]) + MIB
             && number(&saved["zram_bytes"]) < 8 * MIB,
@@ -183,7 +171,7 @@ fn a_run_is_charged_for_its_own_pages_in_swap_not_for_those_of_another() {
 
 /// Attaches to the group with a budget, waits until it is kept, lets go, and returns the report.
 fn manage_for_a_while(holder: &Holder, group: &TestGroup, options: &[&str]) -> (Value, String) {
-    let report = holder.run_dir.path().join("report.json");
+    let report = holder.run.run_dir.path().join("report.json");
     let strata = holder
         .run(&["--memory", "48M", "--swap", "existing", "--cgroup"])
         .arg(&group.path)
@@ -191,8 +179,9 @@ fn manage_for_a_while(holder: &Holder, group: &TestGroup, options: &[&str]) -> (
         .arg(&report)
         .args(options);
     let mut live = Live::start(&strata);
+    let id = live.pid().to_string();
     wait_until("Strata to be there", || {
-        holder.ask_status(live.pid()).code() == Some(0)
+        holder.run.ctl(&["--id", &id, "status"]).code() == Some(0)
     });
     wait_until("the budget to be kept", || group.usage_bytes() <= 48 * MIB);
     live.interrupt();

@@ -454,8 +454,14 @@ fn a_person_sees_ages_and_mappings_in_a_terminal_and_leaves_it_as_it_was() {
     terminal.press("m");
     terminal.press("p");
     terminal.wait_for(&["PAUSED"]);
+    terminal.press("p");
     terminal.press("Escape");
     terminal.wait_for(&["1 target, 1 watched", "TARGET"]);
+    terminal.press("Enter");
+    terminal.wait_for(&["MAPPING by size"]);
+    drop(touch);
+    // It stays on the screen until it is left.
+    terminal.wait_for(&["has ended", "[anon]"]);
     terminal.press("q");
     terminal.expect_restored(0);
 }
@@ -476,22 +482,4 @@ fn the_terminal_is_given_back_when_a_signal_ends_strata() {
         send(terminal.strata_pid(), signal);
         terminal.expect_restored(status);
     }
-}
-
-#[test]
-fn a_target_that_ends_stays_on_the_screen_until_it_is_left() {
-    needs!("cap_bpf");
-    let tmux = match tmux() {
-        Ok(tmux) => tmux,
-        Err(why) => skip!("{why}"),
-    };
-    let _guard = Guard::new();
-    let touch = touch_64_mib();
-    let args = format!("top --pid {} --interval {}ms", touch.pid, interval_ms());
-    let terminal = Terminal::start(tmux, &args);
-    terminal.wait_for(&["bpf walk", "[anon]"]);
-    drop(touch);
-    terminal.wait_for(&["has ended", "[anon]"]);
-    terminal.press("q");
-    terminal.expect_restored(0);
 }

@@ -348,39 +348,26 @@ fn check(name: &str, screen: &Screen, size: (u16, u16), charset: Charset) {
 }
 
 #[test]
-fn the_list_shows_every_figure_at_80_columns() {
-    check("list-80x24", &screen(), (80, 24), Charset::Unicode);
-}
-
-#[test]
-fn a_wide_list_has_wide_bars_and_whole_names() {
-    check("list-120x40", &screen(), (120, 40), Charset::Unicode);
-}
-
-#[test]
-fn a_terminal_without_blocks_gets_plain_characters() {
-    check("list-ascii-80x24", &screen(), (80, 24), Charset::Ascii);
-}
-
-#[test]
-fn one_target_shows_ages_mappings_and_history_at_80_columns() {
-    let mut screen = screen();
-    screen.open(&redis().name);
-    check("detail-80x24", &screen, (80, 24), Charset::Unicode);
-}
-
-#[test]
-fn one_target_at_120_columns() {
-    let mut screen = screen();
-    screen.open(&redis().name);
-    check("detail-120x40", &screen, (120, 40), Charset::Unicode);
-}
-
-#[test]
-fn a_target_over_its_budget_says_by_how_much() {
-    let mut screen = screen();
-    screen.open(&postgres().name);
-    check("detail-over-80x24", &screen, (80, 24), Charset::Unicode);
+fn lists_and_details_are_drawn_as_they_were_for_terminals_of_each_size() {
+    for (name, opened, size, charset) in [
+        ("list-80x24", None, (80, 24), Charset::Unicode),
+        ("list-120x40", None, (120, 40), Charset::Unicode),
+        ("list-ascii-80x24", None, (80, 24), Charset::Ascii),
+        ("detail-80x24", Some(redis()), (80, 24), Charset::Unicode),
+        ("detail-120x40", Some(redis()), (120, 40), Charset::Unicode),
+        (
+            "detail-over-80x24",
+            Some(postgres()),
+            (80, 24),
+            Charset::Unicode,
+        ),
+    ] {
+        let mut screen = screen();
+        if let Some(opened) = opened {
+            screen.open(&opened.name);
+        }
+        check(name, &screen, size, charset);
+    }
 }
 
 #[test]

@@ -331,57 +331,6 @@ fn read_all(group: &TestGroup, directory: &Path, nr_times: usize) {
     }
 }
 
-/// The kernel puts pages on the active list in batches, and takes the first mark away before.
-#[test]
-fn a_small_file_that_was_read_again_is_not_told_to_be_idle() {
-    let mut watch = open_watch!();
-    let directory = open_disk!();
-    let _guard = Guard::new();
-    let group = TestGroup::new("cache-small");
-    let path = directory.path().join("small");
-    fs::write(&path, vec![1; 8 * 4096]).expect("written");
-    forget(&path);
-    read_file(&group, &path, 1);
-    take(&mut watch);
-    read_file(&group, &path, 1);
-    let taken = take(&mut watch);
-    let sums = file_sums(&taken, &path);
-    assert_eq!(
-        (sums.bytes, sums.idle_bytes(WHOLE_WATCH)),
-        (8 * 4096, 0),
-        "{sums:?}"
-    );
-    let parts = parts_of(&taken, &path);
-    assert!(
-        parts.iter().all(|part| taken.idle.of(part).is_empty()),
-        "{parts:?}"
-    );
-}
-
-#[test]
-fn pages_to_be_written_are_in_use_although_nobody_reads_them() {
-    let mut watch = open_watch!();
-    let directory = open_disk!();
-    let _guard = Guard::new();
-    let group = TestGroup::new("cache-written");
-    let path = unread(&group, directory.path(), "written");
-    read_file(&group, &path, 1);
-    take(&mut watch);
-    let file = fs::OpenOptions::new()
-        .write(true)
-        .open(&path)
-        .expect("a file");
-    let nr_tries = 5;
-    // The system may write them back at any moment.
-    let is_read = (0..nr_tries).any(|_| {
-        file.write_all_at(&vec![7; (FILE_MIB * MIB) as usize], 0)
-            .expect("written");
-        let sums = file_sums(&take(&mut watch), &path);
-        is_near(sums.read_bytes[WHOLE_WATCH], FILE_MIB * MIB)
-    });
-    assert!(is_read, "never told to be in use");
-}
-
 #[test]
 fn a_census_that_nobody_wants_any_more_ends_and_the_watch_goes_on() {
     let mut watch = match CacheWatch::open(WatchQuestion {
@@ -447,9 +396,11 @@ fn a_watch_of_a_sample_looks_at_the_same_pages_each_time() {
     assert!(read <= all / 4, "{read} of {all} bytes");
 }
 
-/// The kernel uses the struct, the number and the memory of a deleted file for the next one.
+/// The kernel puts pages on the active list in batches, and takes the first mark away before. It uses the struct, the number and
+/// the memory of a deleted file for the next one.
 #[test]
-fn pages_of_new_files_are_not_told_to_be_idle_for_what_was_known_of_deleted_ones() {
+fn small_files_read_again_pages_to_be_written_and_new_files_in_place_of_deleted_ones_are_not_told_to_be_idle()
+ {
     const NR_FILES: u64 = 48;
     let mut watch = open_watch!();
     let directory = open_disk!();
@@ -481,10 +432,32 @@ fn pages_of_new_files_are_not_told_to_be_idle_for_what_was_known_of_deleted_ones
         paths.iter().map(number).collect()
     };
     let old = write_all("old-");
+    let written = unread(&group, directory.path(), "written");
+    read_file(&group, &written, 1);
+    let small = directory.path().join("small");
+    fs::write(&small, vec![1; 8 * 4096]).expect("written");
+    forget(&small);
+    read_file(&group, &small, 1);
     take(&mut watch);
+    read_file(&group, &small, 1);
     let taken = take(&mut watch);
     let sums = file_sums(&taken, &old[0]);
     assert_near("old", sums.idle_bytes(WHOLE_WATCH), 256 << 10);
+    let (sums, parts) = (file_sums(&taken, &small), parts_of(&taken, &small));
+    let found = (sums.bytes, sums.idle_bytes(WHOLE_WATCH));
+    assert_eq!(found, (8 * 4096, 0), "{sums:?}");
+    let is_none_told = parts.iter().all(|part| taken.idle.of(part).is_empty());
+    assert!(is_none_told, "{parts:?}");
+    // Pages to be written are in use although nobody reads them; the system may write them back at any moment.
+    let file = File::options().write(true).open(&written);
+    let file = file.expect("a file");
+    let is_in_use = (0..5).any(|_| {
+        file.write_all_at(&vec![7; (FILE_MIB * MIB) as usize], 0)
+            .expect("written");
+        let sums = file_sums(&take(&mut watch), &written);
+        is_near(sums.read_bytes[WHOLE_WATCH], FILE_MIB * MIB)
+    });
+    assert!(is_in_use, "never told to be in use");
     let old_numbers = numbers(&old);
     old.iter()
         .for_each(|path| fs::remove_file(path).expect("removed"));

@@ -55,50 +55,60 @@ fn a_run_directory_that_others_can_write_is_refused_and_nothing_in_it_is_done() 
     assert!(!home.path().join("new").exists());
 }
 
-#[test]
-fn a_state_that_names_what_strata_never_changes_is_left_and_told_of() {
-    live!("memory_cgroup");
-    let home = tempfile::tempdir().expect("a directory");
-    let precious = home.path().join("precious");
-    fs::write(&precious, "mine").expect("written");
-    let run_dir = home.path().join("run");
-    plant(&run_dir.join("1"), &precious, "planted");
-    // A directory that is no group.
-    let state = run_dir.join("1/state.json");
-    let mut planted = json_in(&state);
-    let steps = planted["undo"].as_array_mut().expect("steps");
-    steps.push(json!({ "undo": "remove_group", "path": home.path().join("strata-1") }));
-    fs::write(&state, planted.to_string()).expect("written");
-    fs::create_dir(home.path().join("strata-1")).expect("made");
-    let run = run_in(&run_dir, &[]).expect_success();
-    assert!(home.path().join("strata-1").exists());
-    assert_has(&run.stderr, "nothing was done to it");
-    assert_eq!(fs::read_to_string(&precious).expect("read"), "mine");
+/// Writes a state that was read, changed by `change`.
+fn change_state(session: &Path, change: impl FnOnce(&mut Value)) {
+    let path = session.join("state.json");
+    let mut state = json_in(&path);
+    change(&mut state);
+    fs::write(&path, state.to_string()).expect("written");
 }
 
 #[test]
-fn nothing_of_another_boot_is_touched_and_a_state_that_can_not_be_read_is_left() {
+fn what_a_dead_run_left_goes_and_what_is_of_another_boot_wrong_or_can_not_be_read_has_nothing_done()
+{
     live!("memory_cgroup");
     let home = tempfile::tempdir().expect("a directory");
+    let run_dir = home.path().join("run");
+    // What Strata never changes: a file that is no control file, and a directory that is no group.
+    let precious = home.path().join("precious");
+    fs::write(&precious, "mine").expect("written");
+    let no_group = home.path().join("strata-1");
+    fs::create_dir(&no_group).expect("made");
+    plant(&run_dir.join("1"), &precious, "planted");
+    change_state(&run_dir.join("1"), |state| {
+        let steps = state["undo"].as_array_mut().expect("steps");
+        steps.push(json!({ "undo": "remove_group", "path": no_group }));
+    });
     // A file that looks like a control file of a group that was limited before the reboot.
     let control = home.path().join("memory.max");
     fs::write(&control, "100").expect("written");
-    let run_dir = home.path().join("run");
     plant(&run_dir.join("old"), &control, "max");
-    let state = run_dir.join("old/state.json");
-    let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("read");
-    let text = fs::read_to_string(&state).expect("read");
-    fs::write(&state, text.replace(boot_id.trim(), "another-boot")).expect("written");
+    change_state(&run_dir.join("old"), |state| {
+        state["boot_id"] = "another-boot".into();
+    });
     for (id, text) in [("garbled", "{\"version\": 1"), ("newer", "{}")] {
         fs::create_dir(run_dir.join(id)).expect("made");
         fs::write(run_dir.join(id).join("state.json"), text).expect("written");
     }
+    // As after a SIGKILL before there was a keeper.
+    for name in ["41", "42"] {
+        fs::create_dir(run_dir.join(name)).expect("made");
+    }
+    fs::write(run_dir.join("42/lock"), "").expect("written");
+    plant(&run_dir.join("43"), Path::new("/nowhere"), "x");
+    change_state(&run_dir.join("43"), |state| state["undo"] = json!([]));
+
     let said = run_in(&run_dir, &[]).expect_success().stderr;
+    assert_has(&said, "nothing was done to it");
+    assert_eq!(fs::read_to_string(&precious).expect("read"), "mine");
+    assert!(no_group.exists());
     assert_eq!(fs::read_to_string(&control).expect("read"), "100");
-    assert!(!run_dir.join("old").exists(), "{said}");
     for id in ["garbled", "newer"] {
         assert!(run_dir.join(id).join("state.json").exists(), "{said}");
         assert_has(&said, &format!("run/{id}"));
+    }
+    for id in ["old", "41", "42", "43"] {
+        assert!(!run_dir.join(id).exists(), "{id}: {said}");
     }
 }
 
@@ -137,25 +147,4 @@ fn an_empty_run_directory_is_named_as_that() {
         let why = "STRATA_RUN_DIR is set, but empty";
         assert!(run.stderr.contains(why), "{}", run.stderr);
     }
-}
-
-/// As after a SIGKILL between the two.
-#[test]
-fn what_a_run_left_that_was_killed_before_its_keeper_goes_at_the_next_start() {
-    live!("memory_cgroup");
-    let home = tempfile::tempdir().expect("a directory");
-    let run_dir = home.path().join("run");
-    for name in ["41", "42", "43"] {
-        fs::create_dir_all(run_dir.join(name)).expect("made");
-    }
-    fs::write(run_dir.join("42/lock"), "").expect("written");
-    plant(&run_dir.join("43"), Path::new("/nowhere"), "x");
-    let text = fs::read_to_string(run_dir.join("43/state.json")).expect("read");
-    let mut state: Value = serde_json::from_str(&text).expect("JSON");
-    state["undo"] = json!([]);
-    fs::write(run_dir.join("43/state.json"), state.to_string()).expect("written");
-    run_in(&run_dir, &[]).expect_success();
-    let left = fs::read_dir(&run_dir).expect("there").flatten();
-    let left: Vec<_> = left.filter(|entry| entry.path().is_dir()).collect();
-    assert!(left.is_empty(), "{left:?}");
 }

@@ -1,4 +1,4 @@
-//! The Grafana dashboard asks for nothing that there is not, and the documents name all there is.
+//! The Grafana dashboard and the alerts ask for nothing that there is not, and the documents name all there is.
 
 use crate::support::prelude::*;
 
@@ -9,6 +9,12 @@ fn names() -> impl Iterator<Item = &'static str> {
     let of_guard = GUARD_METRICS.iter().map(|metric| metric.name);
     let of_run = METRICS.iter().map(|metric| metric.name);
     of_run.chain(of_guard)
+}
+
+/// Names of our metrics in a text.
+fn named_in(text: &str) -> BTreeSet<&str> {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    words.filter(|word| word.starts_with("strata_")).collect()
 }
 
 fn strings<'a>(value: &'a Value, key: &str, found: &mut Vec<&'a str>) {
@@ -36,8 +42,7 @@ fn every_metric_of_the_dashboard_exists_and_counters_are_shown_as_rates() {
     assert!(queries.len() >= 10, "{queries:?}");
     let declared: BTreeSet<&str> = names().collect();
     for query in queries {
-        let words = query.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-        let named: Vec<&str> = words.filter(|word| word.starts_with("strata_")).collect();
+        let named = named_in(query);
         assert!(!named.is_empty(), "{query} shows nothing of ours");
         for name in named {
             assert!(declared.contains(name), "{name} in {query}");
@@ -61,4 +66,25 @@ fn every_metric_is_explained_in_the_documents() {
         silent.is_empty(),
         "not in docs/reference/metrics.md: {silent:?}"
     );
+}
+
+#[test]
+fn alerts_ask_for_metrics_that_there_are() {
+    let rules = checkout().join("packaging/prometheus/strata.rules.yml");
+    let text = fs::read_to_string(&rules).expect("the alerts");
+    let declared: BTreeSet<&str> = names().collect();
+    let asked = named_in(&text);
+    let unknown: Vec<_> = asked.difference(&declared).collect();
+    assert!(
+        asked.len() >= 8 && unknown.is_empty(),
+        "{unknown:?} of {asked:?}"
+    );
+    let promtool = match promtool() {
+        Ok(promtool) => promtool,
+        Err(why) => crate::skip!("{why}"),
+    };
+    let mut check = Command::new(promtool);
+    let checked = check.args(["check", "rules"]).arg(rules).output();
+    let checked = checked.expect("it runs");
+    assert!(checked.status.success(), "{checked:?}");
 }

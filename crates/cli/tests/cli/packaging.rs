@@ -2,8 +2,6 @@
 
 use crate::support::prelude::*;
 
-use strata_host::metrics::{GUARD_METRICS, METRICS};
-
 /// The unit's exposure as `systemd-analyze security` counts it, in tenths: 100 is a service without any sandbox.
 const EXPOSURE_MAX: &str = "--threshold=30";
 
@@ -166,30 +164,6 @@ fn labels_that_are_no_promise_and_whatever_else_kubectl_says_never_become_rules(
     // Without an answer the guard begins with what holds for all.
     let (rules, told) = rules_of_pods("echo no server >&2\nexit 1\n", BASE);
     assert_eq!((rules.as_str(), told.as_str()), (BASE, "no server\n"));
-}
-
-#[test]
-fn alerts_ask_for_metrics_that_there_are() {
-    let rules = checkout().join("packaging/prometheus/strata.rules.yml");
-    let text = fs::read_to_string(&rules).expect("the alerts");
-    let of_run = METRICS.iter().map(|metric| metric.name);
-    let of_guard = GUARD_METRICS.iter().map(|metric| metric.name);
-    let declared: BTreeSet<&str> = of_run.chain(of_guard).collect();
-    let asked = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-    let asked: BTreeSet<&str> = asked.filter(|word| word.starts_with("strata_")).collect();
-    let unknown: Vec<_> = asked.difference(&declared).collect();
-    assert!(
-        asked.len() >= 8 && unknown.is_empty(),
-        "{unknown:?} of {asked:?}"
-    );
-    let promtool = match promtool() {
-        Ok(promtool) => promtool,
-        Err(why) => crate::skip!("{why}"),
-    };
-    let mut check = Command::new(promtool);
-    let checked = check.args(["check", "rules"]).arg(rules).output();
-    let checked = checked.expect("it runs");
-    assert!(checked.status.success(), "{checked:?}");
 }
 
 /// Runs a part of `scripts/package-test.sh`, which says what it tries.

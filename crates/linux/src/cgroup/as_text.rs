@@ -24,7 +24,7 @@ pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Err
     Ok(path_of(Path::new(&String::deserialize(from)?)))
 }
 
-/// The same of a path that may be none.
+/// A path that may be none, written and read as one that is there.
 pub mod option {
     use std::path::{Path, PathBuf};
 

@@ -127,7 +127,7 @@ impl Nodes {
         })
     }
 
-    /// The same, where `sysfs` is mounted elsewhere.
+    /// Reads what [`Nodes::read`] reads, where `sysfs` is mounted elsewhere.
     pub(crate) fn read_from(sysfs: &Path, zoneinfo: &str) -> Result<Nodes, NodesError> {
         let ranges = ranges::parse(zoneinfo);
         let with_memory: BTreeSet<u32> = ranges.iter().filter_map(|range| range.node).collect();

@@ -165,11 +165,10 @@ fn what_is_cold_is_dropped_and_what_is_used_dirty_or_of_another_group_stays() {
     }
     let sums = [&cold, &used, &of_other].map(|path| checksum(path));
     // The checksums read all of them once more.
-    for path in [&cold, &of_other] {
+    for (group, path) in [(&group, &cold), (&group, &used), (&other, &of_other)] {
         forget(path);
+        read_file(group, path, 1);
     }
-    read_file(&group, &cold, 1);
-    read_file(&other, &of_other, 1);
     let deleted_content = fs::read(&deleted).expect("read");
     forget(&deleted);
     read_file(&group, &deleted, 1);

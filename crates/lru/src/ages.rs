@@ -37,6 +37,7 @@
 
 mod bits;
 mod candidates;
+mod classes;
 mod commons;
 mod count;
 #[cfg(test)]
@@ -59,6 +60,7 @@ mod tests;
 mod walks;
 
 pub use candidates::{Candidates, Picker, Query, Run};
+pub use classes::{ByClass, PageClass};
 pub use count::{Ages, Counted};
 pub use held::Generation;
 pub use nodes::MovedPages;
@@ -261,6 +263,14 @@ impl Ledger {
         let space = self.spaces.get_mut(&space);
         if let Some(table) = space.and_then(|space| space.tables.get_mut(&table_no)) {
             table.set_several(known, several);
+        }
+    }
+
+    /// A table that was just told of stands for a huge page, or not.
+    pub fn is_huge(&mut self, space: SpaceNo, table_no: u64, is_huge: bool) {
+        let space = self.spaces.get_mut(&space);
+        if let Some(table) = space.and_then(|space| space.tables.get_mut(&table_no)) {
+            table.is_huge = is_huge;
         }
     }
 

@@ -41,8 +41,7 @@ use crate::args::{
     Format, access_arg, loopback_arg, min_age_arg, one_of, parse_duration_ms, parse_percent,
     size_arg, swap_arg,
 };
-use crate::cmd::report_file;
-use crate::cmd::wake;
+use crate::cmd::{self, report_file, wake};
 use crate::failure::{UsageError, refuse};
 use crate::print;
 use aside::{Read, Rereading, Talker};
@@ -241,6 +240,9 @@ enum GuardVerb {
         /// Only how much more fits, and whether so much does, as strata guard room
         #[arg(long, value_name = "SIZE", num_args = 0..=1, value_parser = size_arg)]
         room: Option<Option<u64>>,
+        /// What groups hold by kind of memory: in memory, used, idle and away, and why what is idle stays
+        #[arg(long, conflicts_with = "room")]
+        kinds: bool,
         /// How it is printed: JSON is one object
         #[arg(long, value_enum, default_value = "text")]
         format: Format,
@@ -282,7 +284,7 @@ fn room(bytes: Option<u64>, format: Format) -> anyhow::Result<ExitCode> {
     }
 }
 
-fn status(format: Format) -> anyhow::Result<ExitCode> {
+fn status(format: Format, kinds: bool) -> anyhow::Result<ExitCode> {
     let status = Status::of_running().map_err(|error| match (&error, House::left()) {
         (StatusError::NoGuard, Some(swap)) => anyhow::anyhow!(
             "{error}; one that has ended has left swap in use, {swap}: the next guard takes it over, strata guard --release takes it down"
@@ -290,7 +292,13 @@ fn status(format: Format) -> anyhow::Result<ExitCode> {
         _ => error.into(),
     })?;
     print::answer(format, &status, || {
-        format!("{}\n{}", status.walks, table(&status, print::columns()))
+        let columns = print::columns();
+        let groups = status.groups.iter().map(|of| (&*of.group, &of.kinds));
+        let text = match kinds {
+            true => cmd::kinds::table(&status.kinds, groups, columns),
+            false => table(&status, columns),
+        };
+        format!("{}\n{text}", status.walks)
     })?;
     match status.walks.is_late() {
         true => Err(StatusError::Late(status.walks).into()),
@@ -324,10 +332,15 @@ fn demote(bytes: u64) -> anyhow::Result<ExitCode> {
 /// Watches, takes and tells.
 pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
     match &args.verb {
-        Some(GuardVerb::Status { room: None, format }) => return status(*format),
+        Some(GuardVerb::Status {
+            room: None,
+            kinds,
+            format,
+        }) => return status(*format, *kinds),
         Some(GuardVerb::Status {
             room: Some(bytes),
             format,
+            ..
         }) => return room(*bytes, *format),
         Some(GuardVerb::Room { bytes, format }) => return room(*bytes, *format),
         Some(GuardVerb::Demote { bytes }) => return demote(*bytes),

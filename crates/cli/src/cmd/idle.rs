@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use strata_host::observe::ledger::{IdleGroups, RankedGroup, Ranking};
+use strata_host::observe::ledger::{IdleGroups, RankedGroup, Ranking, sum_of};
 use strata_host::observe::{Attention, Subject, Turn, Who, attend};
 use strata_linux::access::AccessChoice;
 use strata_linux::plain;
@@ -17,6 +17,7 @@ use strata_linux::units::Bytes;
 use strata_sim::table::aligned;
 
 use crate::args::{Format, access_arg, at_least, swap_option};
+use crate::cmd::kinds;
 use crate::duration::span;
 use crate::print::{self, Few};
 use crate::progress::Bar;
@@ -59,6 +60,10 @@ pub(crate) struct IdleArgs {
     /// How long to watch, for example 5m; a little longer than --age by default, with --watch until Ctrl-C
     #[arg(long = "for", value_name = "DURATION", value_parser = at_least(AGE_MIN), allow_hyphen_values = true)]
     length: Option<u64>,
+
+    /// By kind of memory, of all that is charged to each cgroup
+    #[arg(long)]
+    kinds: bool,
 
     /// How accesses are seen
     #[arg(long, value_parser = access_arg(), value_name = "SOURCE", default_value = "auto")]
@@ -125,7 +130,7 @@ fn once(args: &IdleArgs) -> anyhow::Result<ExitCode> {
     if ranking.watched_ms < ranking.age_ms {
         print::warning(&too_young(&ranking));
     }
-    print::pretty_answer(args.format, &ranking, || table(&ranking, print::columns()))?;
+    print::pretty_answer(args.format, &ranking, || text(&ranking, args.kinds))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -144,7 +149,7 @@ fn again_and_again(args: &IdleArgs) -> anyhow::Result<ExitCode> {
             if ranking.watched_ms == 0 {
                 return Attention::GoOn;
             }
-            outcome = tell(&ranking, args.format);
+            outcome = tell(&ranking, args);
             match (&outcome, turn) {
                 (Ok(()), Turn::Next) => Attention::GoOn,
                 _ => Attention::Enough,
@@ -155,8 +160,8 @@ fn again_and_again(args: &IdleArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn tell(ranking: &Ranking, format: Format) -> anyhow::Result<()> {
-    print::answer(format, ranking, || {
+fn tell(ranking: &Ranking, args: &IdleArgs) -> anyhow::Result<()> {
+    print::answer(args.format, ranking, || {
         let mut text = String::new();
         if stdout().is_terminal() {
             text.push_str(print::CLEAR);
@@ -164,8 +169,17 @@ fn tell(ranking: &Ranking, format: Format) -> anyhow::Result<()> {
         if ranking.watched_ms < ranking.age_ms {
             text.push_str(&format!("{}\n", too_young(ranking)));
         }
-        text + &table(ranking, print::columns())
+        text + &self::text(ranking, args.kinds)
     })
+}
+
+fn text(ranking: &Ranking, kinds: bool) -> String {
+    let columns = print::columns();
+    let groups = ranking.groups.iter().map(|of| (&*of.group, &of.kinds));
+    match kinds {
+        true => kinds::table(&sum_of(groups.clone().map(|(_, of)| of)), groups, columns),
+        false => table(ranking, columns),
+    }
 }
 
 fn too_young(ranking: &Ranking) -> String {

@@ -10,6 +10,7 @@ pub(crate) mod files;
 pub(crate) mod guard;
 pub(crate) mod html;
 pub(crate) mod idle;
+mod kinds;
 pub(crate) mod lru_gen;
 pub(crate) mod man;
 pub(crate) mod park;

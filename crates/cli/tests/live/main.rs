@@ -25,6 +25,7 @@ mod guard_files;
 mod guard_halt;
 mod guard_killed;
 mod guard_kinds;
+mod guard_ledger;
 mod guard_limit;
 mod guard_memory;
 mod guard_park;

@@ -6,12 +6,13 @@
 use super::by_amount::Fares;
 use super::cache::OfGroup;
 use super::choice::Chosen;
+use super::kinds::{ByKind, Silence};
 use super::promised::{self, Promised};
 use super::rules::Rule;
 use super::status::{GroupStatus, WhyNotMore};
 use super::waits::{self, Waits};
 use crate::news::News;
-use crate::observe::ledger::{Ages, KindBytes, OnNodes};
+use crate::observe::ledger::{Ages, CacheSeen, KindBytes, Kinds, OnNodes};
 use crate::observe::programs::Label;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -30,6 +31,8 @@ use strata_lru::{GroupId, Kind};
 
 /// Idle memory that can't be taken is told from a MiB on.
 const WORTH_TELLING_PAGES: u64 = 256;
+/// All idle memory is away where what is left of it is less than one of so many parts of what went.
+const ALL_AWAY_PARTS: u64 = 10;
 /// Who looks is told what was used within so many seconds.
 const USED_WITHIN_S: [u64; 3] = [60, 600, 3600];
 
@@ -107,6 +110,8 @@ pub(super) struct Group {
     why_not_more: Option<WhyNotMore>,
     /// It holds more than its rule's `memory`, and nothing of that goes.
     stuck: Stuck,
+    by_kind: ByKind,
+    silence: Silence,
     /// In memory on each memory node, by the kernel's number, bytes.
     pub(super) on_nodes: OnNodes,
 }
@@ -146,6 +151,8 @@ impl Group {
             growth: Growth::default(),
             why_not_more: None,
             stuck: Stuck::default(),
+            by_kind: ByKind::default(),
+            silence: Silence::default(),
             on_nodes: OnNodes::new(),
         }
     }
@@ -161,6 +168,7 @@ impl Group {
         if self.rule != *rule {
             self.rule = rule.clone();
             self.stuck = Stuck::default();
+            self.silence = Silence::default();
             let nr_pages = self.resident.total() + self.away.total();
             self.keeper.promise(promise_of(rule, nr_pages, self.read));
         }
@@ -365,7 +373,48 @@ impl Group {
             (seconds, used.total() * PAGE_BYTES)
         };
         self.used_within = USED_WITHIN_S.map(used_within).into();
+        let idle_at = [Kind::Anon, Kind::File].map(|kind| self.keeper.age(kind));
+        let cache = self.cache_seen(idle_at[1]);
+        (self.by_kind).look(at, &self.reader, ages, idle_at, cache);
         self.look_at_quiet(at, ages);
+    }
+
+    fn cache_seen(&self, idle_at: Duration) -> CacheSeen {
+        let older = |age| self.cache.older_than(age).unwrap_or(0) * PAGE_BYTES;
+        let idle_bytes = older(idle_at);
+        CacheSeen {
+            cached_bytes: self.cache.cached().unwrap_or(0) * PAGE_BYTES,
+            used_bytes: older(Duration::ZERO).saturating_sub(idle_bytes),
+            idle_bytes,
+            away_bytes: self.cache.away() * PAGE_BYTES,
+        }
+    }
+
+    /// What it holds by kind, and why what is idle stays.
+    fn kinds(&self) -> Kinds {
+        let mut kinds = self.by_kind.kinds.clone();
+        let why = self.why_not_more.filter(|why| *why != WhyNotMore::AllAway);
+        for kind in &mut kinds {
+            kind.stays_with_group(why.map(WhyNotMore::words));
+        }
+        kinds
+    }
+
+    /// To be called after each walk of a guard that acts: what it could give, and why it does not, where that is to be told.
+    pub(super) fn look_at_silence(&mut self, at: Duration) -> Option<(u64, WhyNotMore)> {
+        let idle_cache = self.cache.older_than(self.keeper.age(Kind::File));
+        let is_to_give = self.is_promised() && !self.is_parked && self.above_low_pages() > 0;
+        let nr_could = match is_to_give {
+            true => self.could.total() + idle_cache.unwrap_or(0),
+            false => 0,
+        };
+        let is_told = self.silence.look(at, nr_could, self.nr_taken_pages);
+        is_told.then(|| (nr_could * PAGE_BYTES, self.why_silent()))
+    }
+
+    fn why_silent(&self) -> WhyNotMore {
+        // What is chosen again and again and does not go.
+        self.why_not_more.unwrap_or(WhyNotMore::KernelKeeps)
     }
 
     /// It was idle for as long as its rule says, and is to be parked.
@@ -498,11 +547,18 @@ impl Group {
             Standing::Kept if left > 0 && self.keeper.is_used_up() => Some(WhyNotMore::Promise),
             Standing::Kept if left > 0 && self.above_low_pages() == 0 => Some(WhyNotMore::Low),
             Standing::Kept if left > 0 => Some(WhyNotMore::Pace),
+            Standing::Kept if self.is_all_away() => Some(WhyNotMore::AllAway),
             Standing::Kept if self.idle.total() > could.total() * 2 + WORTH_TELLING_PAGES => {
                 Some(WhyNotMore::SharedOrLocked)
             }
             Standing::Kept => None,
         };
+    }
+
+    /// What is idle still is little beside what is away.
+    fn is_all_away(&self) -> bool {
+        let away = self.away.total() + self.cache.away();
+        away > WORTH_TELLING_PAGES && self.idle.total() * ALL_AWAY_PARTS < away
     }
 
     pub(super) fn status(&self) -> GroupStatus {
@@ -545,8 +601,13 @@ impl Group {
             is_parked: self.is_parked,
             why_not_more: match self.is_parked {
                 true => Some(WhyNotMore::Parked),
-                false => self.stuck.why.or(self.why_not_more),
+                false => self.stuck.why.or_else(|| match self.silence.is_long() {
+                    true => Some(self.why_silent()),
+                    false => self.why_not_more,
+                }),
             },
+            gives_nothing: self.silence.is_long(),
+            kinds: self.kinds(),
         }
     }
 }

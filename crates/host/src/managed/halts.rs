@@ -1,10 +1,11 @@
-//! When whole groups are slowed, stopped or ended, and go on: from second to second, and at the end. What people are told of that, and
-//! of rules that nobody goes by.
+//! When whole groups are slowed, stopped or ended, and go on: from second to second, and at the end. What people are told of that, of
+//! groups that give nothing, and of rules that nobody goes by.
 //!
 //! **Owns** the readings that the decision goes by. **Does not own** who is held back and how (`resort`).
 
 use super::Managed;
 use super::resort::Resort;
+use super::status::silence;
 use super::writer::ToWrite;
 use crate::news::News;
 use std::time::Duration;
@@ -23,6 +24,19 @@ impl Managed {
         news.extend(self.resort.iter_mut().flat_map(Resort::news));
         news.extend(self.fits.news());
         news
+    }
+
+    /// To be called after each walk: of groups that could give, and of which nothing goes, people are told once.
+    pub(super) fn look_at_silence(&mut self, at: Duration) {
+        if !self.config.is_acting {
+            return;
+        }
+        let silent = self.groups.values_mut().filter_map(|group| {
+            let (could_bytes, why) = group.look_at_silence(at)?;
+            Some((group.name(), could_bytes, why))
+        });
+        let told = silence(silent).into_iter().map(News::Note);
+        self.news.extend(told);
     }
 
     /// To be called at each look, after what is idle was looked for.

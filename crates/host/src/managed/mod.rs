@@ -31,6 +31,7 @@ mod group;
 mod halts;
 pub mod history;
 mod house;
+mod kinds;
 mod limits;
 mod moves;
 mod need;
@@ -541,6 +542,7 @@ impl Managed {
         self.no_swap = self.room_in_swap().err();
         self.choose_moves(observer);
         self.choose(observer, false);
+        self.look_at_silence(at);
         if is_time_to_trim {
             own_memory::give_back();
         }

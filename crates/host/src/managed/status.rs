@@ -7,7 +7,7 @@
 use super::fits::Fit;
 use super::room::Room;
 use crate::keeper;
-use crate::observe::ledger::NodeStatus;
+use crate::observe::ledger::{Kinds, NodeStatus, sum_of};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -190,6 +190,8 @@ pub enum WhyNotMore {
     Low,
     /// It holds more than its rule's `memory`, and all that could go was used within the least age.
     InUse,
+    /// Next to nothing idle is left in memory, and much is away.
+    AllAway,
 }
 
 impl WhyNotMore {
@@ -208,8 +210,58 @@ impl WhyNotMore {
             WhyNotMore::KernelKeeps => "kernel keeps it",
             WhyNotMore::Low => "low",
             WhyNotMore::InUse => "in use",
+            WhyNotMore::AllAway => "all idle memory is away",
         }
     }
+
+    /// What may be done about it.
+    fn remedy(self) -> &'static str {
+        match self {
+            WhyNotMore::Promise => "what went came back: a larger promise, or a larger min_age",
+            WhyNotMore::Pace => "a larger promise lets more go at a time",
+            WhyNotMore::NothingStaysIdle => {
+                "it needs what it has: a rule with promise = \"none\" leaves it alone"
+            }
+            WhyNotMore::NoSwap => "anonymous memory needs some: --swap zram:2G",
+            WhyNotMore::SwapIsFull => "it needs more: a larger --swap",
+            WhyNotMore::SwapWrites => "a larger swap_writes, or --swap zram:2G, which is no disk",
+            WhyNotMore::DoesNotCompress => "swap on a disk holds it: --swap file:PATH:SIZE",
+            WhyNotMore::SharedOrLocked | WhyNotMore::KernelKeeps => {
+                "strata guard status --kinds says what it is; on cgroup v2 --hand amount has the kernel take it"
+            }
+            WhyNotMore::Parked | WhyNotMore::Low | WhyNotMore::InUse | WhyNotMore::AllAway => {
+                "nothing is to be done"
+            }
+        }
+    }
+}
+
+/// What people are told of groups that could give so much and have given nothing for minutes, by what keeps them from it.
+pub(super) fn silence<'a>(
+    groups: impl IntoIterator<Item = (&'a str, u64, WhyNotMore)>,
+) -> Vec<String> {
+    let mut by_reason: BTreeMap<&str, (&str, u64, u64, WhyNotMore)> = BTreeMap::new();
+    for (name, could_bytes, why) in groups {
+        let of = by_reason.entry(why.words()).or_insert((name, 0, 0, why));
+        of.1 += could_bytes;
+        of.2 += 1;
+    }
+    let told = by_reason
+        .into_values()
+        .map(|(name, could_bytes, nr_groups, why)| {
+            let name = name.escape_default();
+            let who = match nr_groups {
+                1 => name.to_string(),
+                2 => format!("{name} and 1 more group"),
+                _ => format!("{name} and {} more groups", nr_groups - 1),
+            };
+            let (could, words) = (Bytes(could_bytes), why.words());
+            format!(
+                "{who} could give {could}, and nothing went for three minutes: {words}; {}",
+                why.remedy()
+            )
+        });
+    told.collect()
 }
 
 /// A group as it stands. Sizes in bytes.
@@ -286,6 +338,12 @@ pub struct GroupStatus {
     pub nodes: BTreeMap<u32, u64>,
     /// What keeps the group from giving more; `None`: there is no more.
     pub why_not_more: Option<WhyNotMore>,
+    /// It could give, and nothing went for three minutes.
+    #[serde(default)]
+    pub gives_nothing: bool,
+    /// What is charged to the group itself, by kind; empty where the kernel does not tell.
+    #[serde(default)]
+    pub kinds: Kinds,
 }
 
 /// What moved between nodes, pages; named as in the kernel's `vmstat` where it has them.
@@ -391,6 +449,9 @@ pub struct Status {
     /// How many groups go by each rule, and which are excluded.
     #[serde(default)]
     pub fits: Vec<Fit>,
+    /// What is charged to all groups together, by kind.
+    #[serde(default)]
+    pub kinds: Kinds,
     /// Groups; those first of which most is away, then those that could give most.
     pub groups: Vec<GroupStatus>,
 }
@@ -484,14 +545,45 @@ impl Status {
             nodes: Vec::new(),
             tiers: None,
             fits: Vec::new(),
+            kinds: sum_of(groups.iter().map(|group| &group.kinds)),
             groups,
         }
+    }
+
+    /// What people are told of groups that could give, and of which nothing went for three minutes.
+    pub fn silence(&self) -> Vec<String> {
+        let silent = self.groups.iter().filter(|group| group.gives_nothing);
+        silence(silent.filter_map(|group| {
+            let could_bytes = group.could_give_bytes + group.idle_cache_bytes.unwrap_or(0);
+            Some((&*group.group, could_bytes, group.why_not_more?))
+        }))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn groups_that_give_nothing_are_told_by_reason_with_what_to_do() {
+        let told = silence([
+            ("/a", 5 << 20, WhyNotMore::NoSwap),
+            ("/b", 3 << 20, WhyNotMore::KernelKeeps),
+            ("/c", 6 << 20, WhyNotMore::NoSwap),
+        ]);
+        let [kept, no_swap] = &told[..] else {
+            panic!("{told:?}");
+        };
+        assert!(kept.starts_with("/b could give 3 MiB"), "{kept}");
+        assert!(
+            no_swap.starts_with("/a and 1 more group could give 11 MiB"),
+            "{no_swap}"
+        );
+        assert!(
+            no_swap.contains("no swap") && no_swap.contains("--swap"),
+            "{no_swap}"
+        );
+    }
 
     #[test]
     fn a_guard_is_late_beyond_three_of_its_intervals_however_long_they_are() {

@@ -4,6 +4,7 @@
 
 use super::{Metric, Sample};
 use crate::managed::{GroupStatus, Room, Status};
+use crate::observe::ledger::Kinds;
 
 /// Groups that have series, those of which most is away.
 const GROUPS_MAX: usize = 500;
@@ -139,6 +140,29 @@ pub const GUARD_METRICS: &[Metric<Status>] = &[
         read: |status| of_groups(status, |group| group.dropped_cache_bytes),
     },
     Metric {
+        name: "strata_guard_kind_bytes",
+        help: "Memory of all groups by kind: in memory, of that used and idle, and away.",
+        read: |status| of_kinds(&status.kinds).collect(),
+    },
+    Metric {
+        name: "strata_guard_group_kind_bytes",
+        help: "Memory of the group by kind: in memory, of that used and idle, and away; absent where there is none.",
+        read: |status| {
+            let of_group = |group: &GroupStatus| {
+                let name = group.group.clone();
+                let kinds = of_kinds(&group.kinds).filter(|sample| sample.value > 0.0);
+                let samples = kinds.map(move |sample| sample.with("cgroup", name.clone()));
+                samples.collect::<Vec<Sample>>()
+            };
+            groups(status).flat_map(of_group).collect()
+        },
+    },
+    Metric {
+        name: "strata_guard_group_gives_nothing",
+        help: "1 where the group could give and nothing went of it for three minutes.",
+        read: |status| of_groups(status, |group| u64::from(group.gives_nothing)),
+    },
+    Metric {
         name: "strata_guard_group_frozen",
         help: "1 where the group is stopped because the host is short of memory.",
         read: |status| of_groups(status, |group| u64::from(group.is_frozen)),
@@ -217,6 +241,21 @@ fn of_room(status: &Status, read: fn(&Room) -> Option<u64>) -> Vec<Sample> {
         .map(|value| Sample::of(value as f64))
         .into_iter()
         .collect()
+}
+
+fn of_kinds(kinds: &Kinds) -> impl Iterator<Item = Sample> {
+    kinds.iter().flat_map(|figures| {
+        let parts = [
+            ("resident", figures.resident_bytes),
+            ("used", figures.used_bytes),
+            ("idle", figures.idle_bytes),
+            ("away", figures.away_bytes),
+        ];
+        parts.map(|(part, bytes)| {
+            let sample = Sample::of(bytes as f64).with("kind", figures.kind.name());
+            sample.with("part", part)
+        })
+    })
 }
 
 /// The groups that have series.

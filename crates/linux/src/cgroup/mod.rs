@@ -86,7 +86,7 @@ use processes::is_all_below;
 pub use processes::{is_inhabited, processes_below};
 pub use reader::GroupReader;
 pub use reclaim::{Amount, is_reclaimed_by_amount, reclaim_all, reclaim_from};
-pub use stats::FileStats;
+pub use stats::{Charge, FileStats};
 pub use watch::{OomEvents, OomWatch, UsageWatch};
 pub use written::{PutBack, put_back};
 use written::{Written, located};

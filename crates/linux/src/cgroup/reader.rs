@@ -10,7 +10,7 @@ use super::file::{UNLIMITED, parse_number, read_text};
 use super::mounts::{Mount, not_a_group, resolve};
 use super::name;
 use super::processes::processes_below;
-use super::stats::FileStats;
+use super::stats::{Charge, FileStats};
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
@@ -230,6 +230,24 @@ impl GroupReader {
             stats.swap_bytes = self.number("memory.swap.current");
         }
         Ok((stats, super::stats::parse_file(&text, self.version)))
+    }
+
+    /// What the group itself is charged, without the groups below. `None` of the root on v2, and of a group that is gone.
+    pub fn charge(&self) -> Option<Charge> {
+        let is_charged = self.version == Version::V1 || self.path.join("memory.current").exists();
+        let text = read_text(&self.path.join("memory.stat")).ok();
+        let mut charge = super::stats::parse_charge(&text.filter(|_| is_charged)?, self.version);
+        if self.version == Version::V1 {
+            let of = |path: &Path| {
+                let text = read_text(&path.join("memory.kmem.usage_in_bytes")).ok()?;
+                parse_number(&text)
+            };
+            let below = fs::read_dir(&self.path).into_iter().flatten().flatten();
+            let below = below.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+            let below_bytes: u64 = below.filter_map(|entry| of(&entry.path())).sum();
+            charge.kernel_bytes = of(&self.path).unwrap_or(0).saturating_sub(below_bytes);
+        }
+        Some(charge)
     }
 
     fn number(&self, file: &str) -> Option<u64> {

@@ -1,7 +1,7 @@
 //! The counters of a group, in one vocabulary for both versions.
 //!
 //! **Owns** the mapping of `memory.stat`, `memory.oom_control` and `memory.events` to
-//! [`GroupStats`], and of `memory.stat` to [`FileStats`]. **Does not own** when they are read.
+//! [`GroupStats`], and of `memory.stat` to [`FileStats`] and [`Charge`]. **Does not own** when they are read.
 
 use super::file::keyed_number;
 use strata_lru::machine::{CgroupVersion as Version, GroupStats};
@@ -15,6 +15,51 @@ pub struct FileStats {
     pub dirty_bytes: Option<u64>,
     /// On the kernel's lists of inactive file pages, bytes.
     pub inactive_bytes: Option<u64>,
+}
+
+/// What a group itself is charged, bytes. `lru_anon`, `lru_file`, `unevictable` and `kernel` share no page, and are all of it but
+/// for what is on its way to the kernel's lists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Charge {
+    /// Anonymous memory, shared memory and tmpfs on the kernel's lists.
+    pub lru_anon_bytes: u64,
+    /// Part of it in huge pages.
+    pub anon_thp_bytes: u64,
+    /// Shared memory and tmpfs, locked or not.
+    pub shmem_bytes: u64,
+    /// Page cache of files on the kernel's lists.
+    pub lru_file_bytes: u64,
+    /// Page cache, shared memory and tmpfs that a process has mapped.
+    pub file_mapped_bytes: u64,
+    /// Page cache that is to be written, or is being written.
+    pub file_dirty_bytes: u64,
+    /// Locked in memory, whatever it is.
+    pub unevictable_bytes: u64,
+    /// The kernel's: dentries, inodes, stacks, page tables.
+    pub kernel_bytes: u64,
+}
+
+/// Reads `memory.stat`; on v1 the kernel's own memory is not there.
+pub(super) fn parse_charge(memory_stat: &str, version: Version) -> Charge {
+    let mut charge = Charge::default();
+    for (name, value) in memory_stat.lines().filter_map(|line| line.split_once(' ')) {
+        let slot = match (name, version) {
+            ("active_anon" | "inactive_anon", _) => &mut charge.lru_anon_bytes,
+            ("active_file" | "inactive_file", _) => &mut charge.lru_file_bytes,
+            ("unevictable", _) => &mut charge.unevictable_bytes,
+            ("shmem", _) => &mut charge.shmem_bytes,
+            ("anon_thp", Version::V2) | ("rss_huge", Version::V1) => &mut charge.anon_thp_bytes,
+            ("file_mapped", Version::V2) | ("mapped_file", Version::V1) => {
+                &mut charge.file_mapped_bytes
+            }
+            ("file_dirty" | "file_writeback", Version::V2)
+            | ("dirty" | "writeback", Version::V1) => &mut charge.file_dirty_bytes,
+            ("kernel", Version::V2) => &mut charge.kernel_bytes,
+            _ => continue,
+        };
+        *slot += value.trim().parse().unwrap_or(0);
+    }
+    charge
 }
 
 /// The parts of the page cache of `memory.stat`.
@@ -136,6 +181,33 @@ mod tests {
         assert_eq!(parse_file(v1, Version::V1), expected);
         assert_eq!(parse_file(v2, Version::V2), expected);
         assert_eq!(parse_file("file 5\n", Version::V2), FileStats::default());
+    }
+
+    #[test]
+    fn what_a_group_itself_is_charged_has_other_names_in_each_version() {
+        let lists = "inactive_anon 10\nactive_anon 1\ninactive_file 20\nactive_file 2\nunevictable 5\nshmem 4\n";
+        let v1 = "rss_huge 3\nmapped_file 6\ndirty 7\nwriteback 1\ntotal_unevictable 99\ntotal_shmem 99\n";
+        let v2 = "anon_thp 3\nfile_mapped 6\nfile_dirty 7\nfile_writeback 1\nkernel 9\n";
+        let expected = Charge {
+            lru_anon_bytes: 11,
+            anon_thp_bytes: 3,
+            shmem_bytes: 4,
+            lru_file_bytes: 22,
+            file_mapped_bytes: 6,
+            file_dirty_bytes: 8,
+            unevictable_bytes: 5,
+            kernel_bytes: 0,
+        };
+        let parse = |text: &str, version| parse_charge(&format!("{lists}{text}"), version);
+        assert_eq!(parse(v1, Version::V1), expected);
+        let kernel_bytes = 9;
+        assert_eq!(
+            parse(v2, Version::V2),
+            Charge {
+                kernel_bytes,
+                ..expected
+            }
+        );
     }
 
     #[test]

@@ -294,6 +294,13 @@ impl Common {
         table::by_kind(pages, &self.anon)
     }
 
+    /// What is mapped more than once, by whomever.
+    pub(super) fn by_several(&self) -> Bits {
+        let mut several = self.twice();
+        table::insert_all(&mut several, &self.several);
+        several
+    }
+
     /// What is known to be mapped by somebody who is not watched.
     pub(super) fn by_strangers(&self) -> Bits {
         table::without(&self.several, &self.twice())

@@ -18,7 +18,8 @@
 //!   for a time shrinks with the time.
 //! - I2: what can't be seen is neither accessed nor idle.
 
-use super::commons::{Common, Commons, Mapper};
+use super::classes::{ByClass, PageClass};
+use super::commons::{Common, Commons, Mapper, Owner};
 use super::on_nodes::On;
 use super::places::{Home, Place, Standing, mask};
 use super::table::{self, Bits, NR_ENTRIES, Stamp, Stamps, Table};
@@ -36,7 +37,7 @@ struct Cohort {
     middle: Duration,
     /// False if they were only ever seen to be there, since that walk.
     was_accessed: bool,
-    nr_pages: NrPages,
+    nr_pages: ByClass,
 }
 
 /// Pages in memory by the time of their last access.
@@ -45,7 +46,7 @@ pub struct Ages {
     cohorts: Vec<Cohort>,
     unseen: NrPages,
     shared: NrPages,
-    taken: NrPages,
+    taken: ByClass,
 }
 
 impl Ages {
@@ -68,7 +69,28 @@ impl Ages {
 
     /// What is not in memory because it was taken.
     pub fn taken(&self) -> NrPages {
+        self.taken.into()
+    }
+
+    /// What is not in memory because it was taken: private memory ([`PageClass::Anon`]), shared memory and tmpfs
+    /// ([`PageClass::Shmem`]), pages of files.
+    pub fn taken_by_class(&self) -> ByClass {
         self.taken
+    }
+
+    /// What is in memory and has an age.
+    pub fn by_class(&self) -> ByClass {
+        self.sum_by_class(|_| true)
+    }
+
+    /// As [`Ages::accessed_within`], by class.
+    pub fn accessed_by_class(&self, window: Duration) -> ByClass {
+        self.sum_by_class(accessed_within(window))
+    }
+
+    /// As [`Ages::idle_for`], by class.
+    pub fn idle_by_class(&self, at_least: Duration) -> ByClass {
+        self.sum_by_class(|cohort| cohort.idle >= at_least)
     }
 
     /// What was accessed within the last `window` before the last walk: the working set of the window. A walk counts if
@@ -76,7 +98,7 @@ impl Ages {
     /// intervals. The last walk always counts, however long its interval. A window longer than the watch gives what was
     /// accessed since it began.
     pub fn accessed_within(&self, window: Duration) -> NrPages {
-        self.sum(|cohort| cohort.was_accessed && (cohort.middle <= window || cohort.idle.is_zero()))
+        self.sum(accessed_within(window))
     }
 
     /// What has certainly not been accessed for `at_least` before the last walk. Of pages that were there when the watch
@@ -94,9 +116,17 @@ impl Ages {
     }
 
     fn sum(&self, wanted: impl Fn(&Cohort) -> bool) -> NrPages {
+        self.sum_by_class(wanted).into()
+    }
+
+    fn sum_by_class(&self, wanted: impl Fn(&Cohort) -> bool) -> ByClass {
         let cohorts = self.cohorts.iter().filter(|cohort| wanted(cohort));
         cohorts.map(|cohort| cohort.nr_pages).sum()
     }
+}
+
+fn accessed_within(window: Duration) -> impl Fn(&Cohort) -> bool {
+    move |cohort| cohort.was_accessed && (cohort.middle <= window || cohort.idle.is_zero())
 }
 
 /// What [`Ledger::count`] counted.
@@ -144,12 +174,16 @@ impl Ledger {
                     };
                     commons.add(mapper, table_no, table, &common);
                     let Some(part) = part else { return };
-                    let taken = match on {
-                        None => table.nr_taken_in(mask),
-                        Some(_) => NrPages::default(),
-                    };
-                    for sums in [&mut parts[part], &mut total] {
-                        sums.taken += taken;
+                    if on.is_none() {
+                        let taken = table.nr_taken_in(mask);
+                        let class = match place.home {
+                            Home::Shared(..) => PageClass::Shmem,
+                            Home::Private | Home::Copied(..) => PageClass::Anon,
+                        };
+                        for sums in [&mut parts[part], &mut total] {
+                            sums.taken.add(class, taken.anon);
+                            sums.taken.add(PageClass::File, taken.file);
+                        }
                     }
                     let unseen = match place.standing {
                         Standing::Unseen => own,
@@ -159,15 +193,20 @@ impl Ledger {
                     };
                     tally.add_unseen(&unseen, &table.anon);
                     let seen = table::without(&own, &unseen);
-                    tally.add(&seen, &table.anon, &table.stamps());
+                    let class = match place.standing {
+                        Standing::Kept => PageClass::Locked,
+                        _ if table.is_huge => PageClass::Huge,
+                        _ => PageClass::Anon,
+                    };
+                    tally.add(&seen, &table.anon, class, &table.stamps());
                 });
                 if let Some(part) = part {
                     tally.flush([&mut parts[part], &mut total]);
                 }
             }
         }
-        for common in commons.tables.values() {
-            common.count(&mut tally, &mut parts, &mut total);
+        for ((owner, _), common) in &commons.tables {
+            common.count(*owner, &mut tally, &mut parts, &mut total);
         }
         let ages = |sums: Sums| self.ages(sums);
         Counted {
@@ -186,7 +225,7 @@ impl Ledger {
             for place in places.filter(|place| place.standing != Standing::Unseen) {
                 space.visit(place, &mut |_, table, mask| {
                     let seen = table::without(&table::and(&table.present, mask), &table.unseen);
-                    tally.add(&seen, &table.anon, &table.stamps());
+                    tally.add(&seen, &table.anon, PageClass::Anon, &table.stamps());
                 });
             }
             tally.flush([groups.entry(space.group).or_default()]);
@@ -197,7 +236,7 @@ impl Ledger {
 
     fn ages(&self, sums: Sums) -> Ages {
         let now = self.walks.now();
-        let cohort = |(stamp, nr_pages): (Stamp, NrPages)| {
+        let cohort = |(stamp, nr_pages): (Stamp, ByClass)| {
             let epoch = self.walks.get(stamp.number())?;
             let half_span = epoch.at.saturating_sub(epoch.since) / 2;
             let idle = now.saturating_sub(epoch.at);
@@ -249,57 +288,58 @@ impl Space {
 /// Pages by stamp, and what has none.
 #[derive(Debug, Default)]
 struct Sums {
-    by_stamp: BTreeMap<Stamp, NrPages>,
+    by_stamp: BTreeMap<Stamp, ByClass>,
     unseen: NrPages,
     shared: NrPages,
-    taken: NrPages,
+    taken: ByClass,
 }
 
-/// Pages by stamp, dense, so that a page costs an addition: file, anon.
+/// Pages by stamp, dense, so that a page costs an addition.
 struct Tally {
-    by_stamp: Vec<[u64; 2]>,
+    by_stamp: Vec<ByClass>,
     touched: Vec<Stamp>,
-    unseen: [u64; 2],
+    unseen: NrPages,
 }
 
 impl Tally {
     fn new(nr_walks: usize) -> Tally {
         Tally {
-            by_stamp: vec![[0; 2]; 2 * nr_walks],
+            by_stamp: vec![ByClass::default(); 2 * nr_walks],
             touched: Vec::new(),
-            unseen: [0; 2],
+            unseen: NrPages::default(),
         }
     }
 
     fn add_unseen(&mut self, pages: &Bits, anon: &Bits) {
-        let nr_pages = table::by_kind(pages, anon);
-        self.unseen[0] += nr_pages.file;
-        self.unseen[1] += nr_pages.anon;
+        self.unseen += table::by_kind(pages, anon);
     }
 
-    fn add(&mut self, pages: &Bits, anon: &Bits, stamps: &Stamps) {
+    /// Adds pages, of which the anonymous ones are of this class.
+    fn add(&mut self, pages: &Bits, anon: &Bits, class: PageClass, stamps: &Stamps) {
         table::ones(pages, |index| {
-            let kind = (anon[index / 64] >> (index % 64) & 1) as usize;
+            let class = match anon[index / 64] >> (index % 64) & 1 {
+                0 => PageClass::File,
+                _ => class,
+            };
             let stamp = stamps[index];
             let Some(counts) = self.by_stamp.get_mut(stamp.index()) else {
                 return;
             };
-            if *counts == [0; 2] {
+            if counts.is_empty() {
                 self.touched.push(stamp);
             }
-            counts[kind] += 1;
+            counts.add(class, 1);
         });
     }
 
     /// Adds what was tallied to these and begins anew.
     fn flush<const N: usize>(&mut self, mut to: [&mut Sums; N]) {
-        let nr_pages = |[file, anon]: [u64; 2]| NrPages { anon, file };
-        let unseen = nr_pages(std::mem::take(&mut self.unseen));
+        let unseen = std::mem::take(&mut self.unseen);
         for sums in &mut to {
             sums.unseen += unseen;
         }
         for stamp in self.touched.drain(..) {
-            let counts = nr_pages(std::mem::take(&mut self.by_stamp[stamp.index()]));
+            let counts = std::mem::take(&mut self.by_stamp[stamp.index()]);
             for sums in &mut to {
                 *sums.by_stamp.entry(stamp).or_default() += counts;
             }
@@ -308,7 +348,7 @@ impl Tally {
 }
 
 impl Common {
-    fn count(&self, tally: &mut Tally, parts: &mut [Sums], total: &mut Sums) {
+    fn count(&self, owner: Owner, tally: &mut Tally, parts: &mut [Sums], total: &mut Sums) {
         let mut all: Bits = [0; NR_ENTRIES / 64];
         let mut elsewhere: Bits = [0; NR_ENTRIES / 64];
         for (part, pages) in &self.parts {
@@ -318,19 +358,27 @@ impl Common {
             };
             table::insert_all(&mut all, pages);
             sums.shared += self.nr_pages(&table::and(pages, &self.mapped_beside(*part)));
-            self.tally(tally, pages);
+            self.tally(owner, tally, pages);
             tally.flush([sums]);
         }
         let outside = std::array::from_fn(|word| elsewhere[word] | self.by_strangers()[word]);
         total.shared += self.nr_pages(&table::and(&all, &outside));
-        self.tally(tally, &all);
+        self.tally(owner, tally, &all);
         tally.flush([total]);
     }
 
-    fn tally(&self, tally: &mut Tally, pages: &Bits) {
+    fn tally(&self, owner: Owner, tally: &mut Tally, pages: &Bits) {
         let seen = table::without(pages, &self.unseen);
         let unseen = table::and(pages, &self.unseen);
         tally.add_unseen(&unseen, &self.anon);
-        tally.add(&seen, &self.anon, self.stamps());
+        let several = self.by_several();
+        let (alone, common) = match owner {
+            Owner::Family(_) => (PageClass::Anon, PageClass::Common),
+            Owner::Object(_) => (PageClass::Shmem, PageClass::CommonShmem),
+        };
+        let of_one = table::without(&seen, &several);
+        tally.add(&of_one, &self.anon, alone, self.stamps());
+        let of_several = table::and(&seen, &several);
+        tally.add(&of_several, &self.anon, common, self.stamps());
     }
 }

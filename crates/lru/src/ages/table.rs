@@ -160,7 +160,9 @@ pub(super) struct Table {
     /// Of each present page its age, of each taken one the walk before it went, in order of their entries.
     packed: Box<[Stamp]>,
     /// Number of the space's walk that last told of it.
-    told_in: u64,
+    told_in: u32,
+    /// A huge page is mapped in its stead.
+    pub(super) is_huge: bool,
     /// On which node each page is, where that is told.
     pub(super) nodes: Option<Box<OnNodes>>,
 }
@@ -203,6 +205,7 @@ impl Table {
             unseen: [0; 8],
             packed: Box::default(),
             told_in: 0,
+            is_huge: false,
             nodes: None,
         })
     }
@@ -261,11 +264,11 @@ impl Table {
 
     /// The space's walk of this number tells of it.
     pub(super) fn begin(&mut self, walk: u64) {
-        self.told_in = walk;
+        self.told_in = walk as u32;
     }
 
     pub(super) fn is_told_in(&self, walk: u64) -> bool {
-        self.told_in == walk
+        self.told_in == walk as u32
     }
 
     /// Takes in what a walk found. Where `goes_by_amount`, pages that are gone and not freed were taken.
@@ -448,7 +451,7 @@ impl Table {
         if !is_empty(&without(&self.unseen, &self.present)) {
             return Err("a page that can't be seen is not in memory".to_owned());
         }
-        if self.told_in > nr_space_walks {
+        if u64::from(self.told_in) > nr_space_walks {
             return Err(format!("told in walk {} of {nr_space_walks}", self.told_in));
         }
         if self.packed.len() as u64 != nr_ones(&self.present) + nr_ones(&self.taken) {

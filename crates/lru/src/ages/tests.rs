@@ -82,6 +82,58 @@ fn walks_that_are_a_little_early_or_late_leave_no_whole_age_empty() {
 }
 
 #[test]
+fn pages_are_told_by_class_and_classes_add_up_to_their_kind() {
+    let found = Found {
+        is_present: true,
+        is_accessed: false,
+        is_anon: true,
+        is_unseen: false,
+        is_empty: false,
+    };
+    let mut ledger = Ledger::new();
+    let mapped = [
+        place(0, 512, Home::Private, Standing::Ordinary),
+        place(512, 1024, Home::Private, Standing::Kept),
+        place(1024, 1536, Home::Private, Standing::Ordinary),
+        place(1536, 2048, Home::Shared(ObjectNo(7), 0), Standing::Ordinary),
+    ];
+    let other = [place(
+        0,
+        100,
+        Home::Shared(ObjectNo(7), 0),
+        Standing::Ordinary,
+    )];
+    ledger.start_walk(Duration::ZERO);
+    for (space, mapped, nr_pages) in [(HERE, &mapped[..], 2048), (SpaceNo(1), &other[..], 100)] {
+        ledger.appeared(space, GroupId(0), FamilyNo(space.0));
+        tell(&mut ledger, space, mapped, &vec![found; nr_pages], 1);
+    }
+    ledger.is_huge(HERE, 2, true);
+    let several: Bits = [u64::MAX, 0, 0, 0, 0, 0, 0, 0];
+    ledger.mapped_by_several(HERE, 0, &[u64::MAX; 8], &several);
+    let ages = all_of(&ledger);
+    let classes = [
+        (PageClass::Anon, 448),
+        (PageClass::Common, 64),
+        (PageClass::Locked, 512),
+        (PageClass::Huge, 512),
+        (PageClass::Shmem, 412),
+        (PageClass::CommonShmem, 100),
+        (PageClass::File, 0),
+    ];
+    for (class, nr_pages) in classes {
+        assert_eq!(ages.by_class().of(class), nr_pages, "{class:?}");
+    }
+    assert_eq!(NrPages::from(ages.by_class()), ages.resident());
+    ledger.is_huge(HERE, 2, false);
+    let ages = all_of(&ledger).by_class();
+    assert_eq!(
+        (ages.of(PageClass::Huge), ages.of(PageClass::Anon)),
+        (0, 960)
+    );
+}
+
+#[test]
 fn what_was_brought_back_and_not_used_is_no_refault() {
     let mut ledger = one_table();
     tell_accessed(&mut ledger, Duration::ZERO, 0..512);

@@ -97,10 +97,13 @@ pub(super) fn table(status: &Status, columns: Option<usize>) -> String {
             Bytes(status.dropped_cache_bytes),
         ));
     }
+    for silence in status.silence() {
+        text.push_str(&format!("{silence}\n"));
+    }
     for fit in status.fits.iter().filter(|fit| fit.why_nobody.is_some()) {
         text.push_str(&format!("{fit}\n"));
     }
-    let head = "  resident|      used|could give|      away|  back/min|   may/min|    promise|idle at|<why not more      |<group";
+    let head = "  resident|      used|could give|      away|  back/min|   may/min|    promise|idle at|<why not more           |<group";
     let is_told = |group: &&GroupStatus| group.resident_bytes + group.away_bytes >= ROW_BYTES_MIN;
     let rows = status.groups.iter().filter(is_told).map(|group| {
         let bytes = |bytes: u64| Bytes(bytes).to_string();

@@ -178,6 +178,19 @@ fn guard(page: &mut Page, lines: &[Value], last: &Value) {
         ];
         over_time(page, lines, "watched_ms", &series);
     }
+    page.part("kinds", "Kinds of memory");
+    let kinds = list(&last["kinds"]).iter().map(|of| {
+        let bytes = |key: &str| bytes_at(of, &[key]).unwrap_or(0);
+        let (used, idle) = (bytes("used_bytes"), bytes("idle_bytes"));
+        let rest = bytes("resident_bytes").saturating_sub(used.saturating_add(idle));
+        Bar {
+            name: text_at(of, "kind"),
+            to: None,
+            parts: vec![used, idle, rest, bytes("away_bytes")],
+        }
+    });
+    let names = ["used", "idle", "of no known age", "taken and not come back"];
+    chart::bars(page, &names, &kinds.collect::<Vec<Bar>>());
     page.part("idle", "Groups");
     let names = ["used lately", "idle", "taken and not come back"];
     group_bars(page, list(&last["groups"]), &names, |group| {

@@ -79,6 +79,10 @@ fn why_a_group_gives_no_more_is_told_by_what_keeps_it_from_that() {
     assert_eq!(why(90_000, 9_000, None), Some(WhyNotMore::Pace));
     assert_eq!(why(90_000, 0, no_swap), no_swap);
     assert_eq!(why(9_000, 9_000, None), Some(WhyNotMore::SharedOrLocked));
+    group.away = anon(1_000_001);
+    group.judge(anon(9_000), anon(9_000), None);
+    assert_eq!(group.why_not_more, Some(WhyNotMore::AllAway));
+    group.away = anon(0);
     group.took(Kind::Anon, 10, 9_000);
     let (none, walked) = (Ages::default(), Walked::default());
     group.look(Duration::ZERO, GroupId(1), &none, anon(0), &walked);

@@ -52,6 +52,8 @@ pub(super) fn status(cpu_ns: u64, groups: &[(&str, u64, u64)]) -> Status {
         is_parked: false,
         nodes: BTreeMap::new(),
         why_not_more: None,
+        gives_nothing: false,
+        kinds: Vec::new(),
     };
     let min_age = Duration::from_secs(60);
     let groups = groups.iter().map(group).collect();

@@ -10,7 +10,7 @@
 //! - I1: a space counts in one group: the one its process was in when it was first seen.
 
 use super::nodes::{NodeStatus, fit};
-use super::{AgedPages, Ages, KindBytes, OnNodes};
+use super::{AgedPages, Ages, CacheSeen, KindBytes, Kinds, OnNodes, kinds_of};
 use crate::observe::programs::{Label, Program, Programs};
 use crate::observe::{Observer, Piece, SpaceId, Visitor, Walked};
 use std::collections::BTreeMap;
@@ -78,6 +78,8 @@ pub struct RankedGroup {
     pub fits_node: Option<u32>,
     /// Charged to it and the groups below, page cache included; `None` where that can't be read.
     pub charged_bytes: Option<u64>,
+    /// What is charged to it without the groups below, by kind; empty where that can't be read.
+    pub kinds: Kinds,
     /// The programs in it with anything in memory, those first that could give most.
     pub programs: Vec<RankedProgram>,
 }
@@ -212,6 +214,8 @@ impl IdleGroups {
             programs.sort_by_key(|program| std::cmp::Reverse(program.idle_bytes));
             let idle = ages.idle_for(age);
             let label = Label::of(group);
+            let reader = reader(group);
+            let charge = reader.as_ref().and_then(GroupReader::charge);
             groups.push(RankedGroup {
                 group: group.to_owned(),
                 unit: label.unit,
@@ -225,7 +229,10 @@ impl IdleGroups {
                 idle,
                 nodes: ages.on_nodes().clone(),
                 fits_node: None,
-                charged_bytes: charged_bytes(group),
+                charged_bytes: reader.as_ref().and_then(GroupReader::usage_bytes),
+                kinds: charge.map_or_else(Kinds::new, |charge| {
+                    kinds_of(&charge, &ages, [age; 2], CacheSeen::default())
+                }),
                 programs,
             });
         }
@@ -252,9 +259,9 @@ impl IdleGroups {
     }
 }
 
-fn charged_bytes(group: &str) -> Option<u64> {
-    let reader = GroupReader::open(Path::new(group)).ok()?;
-    reader.usage_bytes().filter(|_| group != NO_GROUP)
+fn reader(group: &str) -> Option<GroupReader> {
+    let reader = GroupReader::open(Path::new(group)).ok();
+    reader.filter(|_| group != NO_GROUP)
 }
 
 /// The budget of a group that may have one: what is charged, less most of what lies idle and is its own.

@@ -22,6 +22,7 @@
 mod census;
 mod family;
 mod groups;
+mod kinds;
 mod nodes;
 mod report;
 #[cfg(test)]
@@ -29,6 +30,7 @@ mod tests;
 
 pub use census::{Ages, Census, IDLE_BOUNDS_S, KindBytes, MappingAges, OnNodes};
 pub use groups::{IdleGroups, RankedGroup, RankedProgram, Ranking, SafeBudget};
+pub use kinds::{CacheSeen, KindFigures, Kinds, MemoryKind, kinds_of, sum_of};
 pub use nodes::NodeStatus;
 pub use report::{Figures, IdleReport, MappingReport, WatchCost, WindowReport, WorkingSetReport};
 
@@ -39,7 +41,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
-use strata_linux::access::Bits512;
+use strata_linux::access::{Bits512, TableShape};
 use strata_linux::addr::{PAGE_BYTES, TableNo};
 use strata_linux::nodes::{Nodes, NodesError};
 use strata_linux::process::{FilePart, Mapping, MappingClass, Process, Unreclaimable};
@@ -407,6 +409,8 @@ impl Visitor for AgedPages {
         };
         let (space, table) = (SpaceNo(piece.space.0), piece.record.table.0);
         self.ledger.told(space, table, &told);
+        let is_huge = piece.record.shape == TableShape::Huge;
+        self.ledger.is_huge(space, table, is_huge);
         if let Some(node) = &piece.record.node {
             self.ledger
                 .placed(space, table, &piece.mask.0, &node.map(|bits| bits.0));

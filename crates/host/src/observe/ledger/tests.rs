@@ -1,7 +1,7 @@
 //! What mappings are to the ledger, and what is told of them.
 
 use super::*;
-use strata_linux::access::{TableRecord, TableShape};
+use strata_linux::access::TableRecord;
 use strata_linux::addr::{AddrRange, TABLE_ENTRIES};
 use strata_linux::bits;
 use strata_linux::process::Device;

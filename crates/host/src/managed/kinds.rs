@@ -1,0 +1,97 @@
+//! What a group holds by kind, and whether it gives nothing of what it could.
+//!
+//! **Owns** when the kernel is asked what it charges to a group, and how long nothing may go of it. **Does not own** which memory is
+//! which kind (`observe::ledger`), nor what could go and why it does not (`group`).
+
+use crate::observe::ledger::{Ages, CacheSeen, Kinds, kinds_of};
+use std::time::Duration;
+use strata_linux::cgroup::GroupReader;
+
+/// The kernel adds up its counters for who reads them, so they are read no oftener than that.
+const CHARGE_EVERY: Duration = Duration::from_secs(10);
+/// A group that could give gives nothing if nothing went for so long.
+const SILENCE: Duration = Duration::from_secs(180);
+/// Less than one of so many parts of what could go is nothing.
+const GIVES_PARTS: u64 = 100;
+/// Less than a MiB that could go is no reason to say that it stays.
+const COULD_PAGES_MIN: u64 = 256;
+
+/// What a group holds by kind.
+#[derive(Debug, Default)]
+pub(super) struct ByKind {
+    pub(super) kinds: Kinds,
+    charged_at: Option<Duration>,
+}
+
+impl ByKind {
+    /// A walk found its pages of these ages.
+    pub(super) fn look(
+        &mut self,
+        at: Duration,
+        group: &GroupReader,
+        ages: &Ages,
+        idle_at: [Duration; 2],
+        cache: CacheSeen,
+    ) {
+        let is_due = |last: Duration| at.saturating_sub(last) >= CHARGE_EVERY;
+        if self.charged_at.is_none_or(is_due) {
+            self.charged_at = Some(at);
+            let charge = group.charge();
+            let kinds = charge.map(|charge| kinds_of(&charge, ages, idle_at, cache));
+            self.kinds = kinds.unwrap_or_default();
+        }
+    }
+}
+
+/// For how long nothing went of what could.
+#[derive(Debug, Default)]
+pub(super) struct Silence {
+    since: Option<Duration>,
+    nr_taken_pages: u64,
+    is_long: bool,
+    is_told: bool,
+}
+
+impl Silence {
+    /// So many pages could go, and so many went so far. Returns whether it is to be told that nothing goes, which is so once.
+    pub(super) fn look(&mut self, at: Duration, nr_could: u64, nr_taken: u64) -> bool {
+        let since = *self.since.get_or_insert(at);
+        let nr_gave = nr_taken.saturating_sub(self.nr_taken_pages);
+        if nr_could < COULD_PAGES_MIN || nr_gave * GIVES_PARTS >= nr_could {
+            (self.since, self.nr_taken_pages, self.is_long) = (Some(at), nr_taken, false);
+            return false;
+        }
+        self.is_long = at.saturating_sub(since) >= SILENCE;
+        self.is_long && !std::mem::replace(&mut self.is_told, true)
+    }
+
+    /// Nothing went for long.
+    pub(super) fn is_long(&self) -> bool {
+        self.is_long
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_that_could_give_and_gives_nothing_for_three_minutes_is_told_once() {
+        let mut silence = Silence::default();
+        let at = Duration::from_secs;
+        assert!(!silence.look(at(0), 50_000, 0));
+        // A few pages that go now and then are nothing.
+        assert!(!silence.look(at(170), 50_000, 100));
+        assert!(!silence.is_long());
+        assert!(silence.look(at(180), 50_000, 200) && silence.is_long());
+        assert!(!silence.look(at(190), 50_000, 200), "once");
+        assert!(silence.is_long());
+        assert!(!silence.look(at(200), 50_000, 2000) && !silence.is_long());
+        assert!(!silence.look(at(370), 50_000, 2000) && !silence.is_long());
+        assert!(
+            !silence.look(at(379), 100, 2000),
+            "there is nothing to give"
+        );
+        assert!(!silence.look(at(381), 50_000, 2000) && !silence.is_long());
+    }
+}

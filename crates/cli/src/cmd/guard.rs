@@ -41,7 +41,8 @@ use crate::args::{
     Format, access_arg, loopback_arg, min_age_arg, one_of, parse_duration_ms, parse_percent,
     size_arg, swap_arg,
 };
-use crate::cmd::{self, report_file, wake};
+use crate::cmd::kinds::table as kinds_table;
+use crate::cmd::{report_file, wake};
 use crate::failure::{UsageError, refuse};
 use crate::print;
 use aside::{Read, Rereading, Talker};
@@ -295,7 +296,7 @@ fn status(format: Format, kinds: bool) -> anyhow::Result<ExitCode> {
         let columns = print::columns();
         let groups = status.groups.iter().map(|of| (&*of.group, &of.kinds));
         let text = match kinds {
-            true => cmd::kinds::table(&status.kinds, groups, columns),
+            true => kinds_table(&status.kinds, groups, columns),
             false => table(&status, columns),
         };
         format!("{}\n{text}", status.walks)

@@ -86,6 +86,9 @@ impl Managed {
             }
         }
         self.hand_over(&choice.goes, observer);
+        if !again {
+            self.look_at_silence(at);
+        }
     }
 
     /// Whether all of a group goes by amount: that is asked for, or it is cheaper and the kernel obeys.

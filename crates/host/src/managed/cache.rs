@@ -5,9 +5,11 @@
 //! **Invariants** I1: what was asked for counts as gone until it is known what went: no room is given twice.
 
 use crate::engine::census::cache::GroupCache;
+use crate::observe::ledger::CacheSeen;
 use std::time::Duration;
 use strata_control::oldest::CacheOf;
 use strata_control::page_cache::CacheAges;
+use strata_linux::addr::PAGE_BYTES;
 
 /// What is known of one group's page cache. Sizes in pages.
 #[derive(Debug, Default)]
@@ -37,6 +39,18 @@ impl OfGroup {
     pub(super) fn older_than(&self, age: Duration) -> Option<u64> {
         let older = self.ages.as_ref()?.nr_older_pages(age.as_millis() as u64);
         Some(older.saturating_sub(self.nr_gone + self.nr_stuck))
+    }
+
+    /// All that is known of it; of this age it is idle.
+    pub(super) fn seen(&self, idle_at: Duration) -> CacheSeen {
+        let older = |age| self.older_than(age).unwrap_or(0) * PAGE_BYTES;
+        let idle_bytes = older(idle_at);
+        CacheSeen {
+            cached_bytes: self.cached().unwrap_or(0) * PAGE_BYTES,
+            used_bytes: older(Duration::ZERO).saturating_sub(idle_bytes),
+            idle_bytes,
+            away_bytes: self.away() * PAGE_BYTES,
+        }
     }
 
     /// Dropped, and not come back.

@@ -12,7 +12,7 @@ use super::rules::Rule;
 use super::status::{GroupStatus, WhyNotMore};
 use super::waits::{self, Waits};
 use crate::news::News;
-use crate::observe::ledger::{Ages, CacheSeen, KindBytes, Kinds, OnNodes};
+use crate::observe::ledger::{Ages, KindBytes, Kinds, OnNodes};
 use crate::observe::programs::Label;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -374,20 +374,9 @@ impl Group {
         };
         self.used_within = USED_WITHIN_S.map(used_within).into();
         let idle_at = [Kind::Anon, Kind::File].map(|kind| self.keeper.age(kind));
-        let cache = self.cache_seen(idle_at[1]);
+        let cache = self.cache.seen(idle_at[1]);
         (self.by_kind).look(at, &self.reader, ages, idle_at, cache);
         self.look_at_quiet(at, ages);
-    }
-
-    fn cache_seen(&self, idle_at: Duration) -> CacheSeen {
-        let older = |age| self.cache.older_than(age).unwrap_or(0) * PAGE_BYTES;
-        let idle_bytes = older(idle_at);
-        CacheSeen {
-            cached_bytes: self.cache.cached().unwrap_or(0) * PAGE_BYTES,
-            used_bytes: older(Duration::ZERO).saturating_sub(idle_bytes),
-            idle_bytes,
-            away_bytes: self.cache.away() * PAGE_BYTES,
-        }
     }
 
     /// What it holds by kind, and why what is idle stays.
@@ -409,12 +398,14 @@ impl Group {
             false => 0,
         };
         let is_told = self.silence.look(at, nr_could, self.nr_taken_pages);
-        is_told.then(|| (nr_could * PAGE_BYTES, self.why_silent()))
+        Some((nr_could * PAGE_BYTES, self.why()?)).filter(|_| is_told)
     }
 
-    fn why_silent(&self) -> WhyNotMore {
-        // What is chosen again and again and does not go.
-        self.why_not_more.unwrap_or(WhyNotMore::KernelKeeps)
+    /// What keeps it from giving more; where nothing goes for long, that is so of what is chosen each time, too.
+    fn why(&self) -> Option<WhyNotMore> {
+        let is_kept = self.silence.is_long();
+        let kept = is_kept.then_some(WhyNotMore::KernelKeeps);
+        self.stuck.why.or(self.why_not_more).or(kept)
     }
 
     /// It was idle for as long as its rule says, and is to be parked.
@@ -601,10 +592,7 @@ impl Group {
             is_parked: self.is_parked,
             why_not_more: match self.is_parked {
                 true => Some(WhyNotMore::Parked),
-                false => self.stuck.why.or_else(|| match self.silence.is_long() {
-                    true => Some(self.why_silent()),
-                    false => self.why_not_more,
-                }),
+                false => self.why(),
             },
             gives_nothing: self.silence.is_long(),
             kinds: self.kinds(),

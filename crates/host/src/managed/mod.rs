@@ -542,7 +542,6 @@ impl Managed {
         self.no_swap = self.room_in_swap().err();
         self.choose_moves(observer);
         self.choose(observer, false);
-        self.look_at_silence(at);
         if is_time_to_trim {
             own_memory::give_back();
         }

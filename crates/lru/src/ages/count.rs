@@ -44,7 +44,7 @@ struct Cohort {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ages {
     cohorts: Vec<Cohort>,
-    unseen: NrPages,
+    unseen: ByClass,
     shared: NrPages,
     taken: ByClass,
 }
@@ -52,14 +52,12 @@ pub struct Ages {
 impl Ages {
     /// All that is in memory.
     pub fn resident(&self) -> NrPages {
-        let mut sum = self.unseen;
-        sum += self.sum(|_| true);
-        sum
+        self.by_class().into()
     }
 
     /// What is in memory and may be accessed without a trace: its age is unknown.
     pub fn unseen(&self) -> NrPages {
-        self.unseen
+        self.unseen.into()
     }
 
     /// What is in memory and is known to be mapped by others, too: by spaces of no part or of another part.
@@ -78,9 +76,11 @@ impl Ages {
         self.taken
     }
 
-    /// What is in memory and has an age.
+    /// All that is in memory, by class.
     pub fn by_class(&self) -> ByClass {
-        self.sum_by_class(|_| true)
+        let mut sum = self.unseen;
+        sum += self.sum_by_class(|_| true);
+        sum
     }
 
     /// As [`Ages::accessed_within`], by class.
@@ -191,13 +191,13 @@ impl Ledger {
                             table::and(&own, &table.unseen)
                         }
                     };
-                    tally.add_unseen(&unseen, &table.anon);
-                    let seen = table::without(&own, &unseen);
                     let class = match place.standing {
                         Standing::Kept => PageClass::Locked,
                         _ if table.is_huge => PageClass::Huge,
                         _ => PageClass::Anon,
                     };
+                    tally.add_unseen(&unseen, &table.anon, class);
+                    let seen = table::without(&own, &unseen);
                     tally.add(&seen, &table.anon, class, &table.stamps());
                 });
                 if let Some(part) = part {
@@ -289,7 +289,7 @@ impl Space {
 #[derive(Debug, Default)]
 struct Sums {
     by_stamp: BTreeMap<Stamp, ByClass>,
-    unseen: NrPages,
+    unseen: ByClass,
     shared: NrPages,
     taken: ByClass,
 }
@@ -298,7 +298,7 @@ struct Sums {
 struct Tally {
     by_stamp: Vec<ByClass>,
     touched: Vec<Stamp>,
-    unseen: NrPages,
+    unseen: ByClass,
 }
 
 impl Tally {
@@ -306,12 +306,14 @@ impl Tally {
         Tally {
             by_stamp: vec![ByClass::default(); 2 * nr_walks],
             touched: Vec::new(),
-            unseen: NrPages::default(),
+            unseen: ByClass::default(),
         }
     }
 
-    fn add_unseen(&mut self, pages: &Bits, anon: &Bits) {
-        self.unseen += table::by_kind(pages, anon);
+    fn add_unseen(&mut self, pages: &Bits, anon: &Bits, class: PageClass) {
+        let nr_pages = table::by_kind(pages, anon);
+        self.unseen.add(class, nr_pages.anon);
+        self.unseen.add(PageClass::File, nr_pages.file);
     }
 
     /// Adds pages, of which the anonymous ones are of this class.
@@ -368,17 +370,17 @@ impl Common {
     }
 
     fn tally(&self, owner: Owner, tally: &mut Tally, pages: &Bits) {
-        let seen = table::without(pages, &self.unseen);
-        let unseen = table::and(pages, &self.unseen);
-        tally.add_unseen(&unseen, &self.anon);
         let several = self.by_several();
         let (alone, common) = match owner {
             Owner::Family(_) => (PageClass::Anon, PageClass::Common),
             Owner::Object(_) => (PageClass::Shmem, PageClass::CommonShmem),
         };
-        let of_one = table::without(&seen, &several);
-        tally.add(&of_one, &self.anon, alone, self.stamps());
-        let of_several = table::and(&seen, &several);
-        tally.add(&of_several, &self.anon, common, self.stamps());
+        let of_one = table::without(pages, &several);
+        for (pages, class) in [(of_one, alone), (table::and(pages, &several), common)] {
+            let unseen = table::and(&pages, &self.unseen);
+            tally.add_unseen(&unseen, &self.anon, class);
+            let seen = table::without(&pages, &self.unseen);
+            tally.add(&seen, &self.anon, class, self.stamps());
+        }
     }
 }

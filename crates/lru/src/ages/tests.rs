@@ -106,7 +106,7 @@ fn pages_are_told_by_class_and_classes_add_up_to_their_kind() {
     ledger.start_walk(Duration::ZERO);
     for (space, mapped, nr_pages) in [(HERE, &mapped[..], 2048), (SpaceNo(1), &other[..], 100)] {
         ledger.appeared(space, GroupId(0), FamilyNo(space.0));
-        tell(&mut ledger, space, mapped, &vec![found; nr_pages], 1);
+        tell(&mut ledger, space, mapped, &vec![found; nr_pages], 4);
     }
     ledger.is_huge(HERE, 2, true);
     let several: Bits = [u64::MAX, 0, 0, 0, 0, 0, 0, 0];

@@ -97,7 +97,10 @@ impl KindFigures {
         let unknown_bytes = self.resident_bytes - self.used_bytes - self.idle_bytes;
         let (bytes, why) = match self.kind {
             MemoryKind::Anon | MemoryKind::Huge | MemoryKind::MappedFile => return None,
-            MemoryKind::Shared => (self.idle_bytes, "several processes map it"),
+            MemoryKind::Shared => {
+                let unused_bytes = self.idle_bytes + unknown_bytes;
+                (unused_bytes, "several processes map it")
+            }
             MemoryKind::Tmpfs => (unknown_bytes, "no process maps it"),
             MemoryKind::PageCache => (unknown_bytes, "when it was read is not known"),
             MemoryKind::SmallFiles => (self.resident_bytes, "the files are small"),

@@ -41,16 +41,16 @@ impl OfGroup {
         Some(older.saturating_sub(self.nr_gone + self.nr_stuck))
     }
 
-    /// All that is known of it; of this age it is idle.
-    pub(super) fn seen(&self, idle_at: Duration) -> CacheSeen {
+    /// All that is known of it; of this age it is idle. `None`: no census has told yet.
+    pub(super) fn seen(&self, idle_at: Duration) -> Option<CacheSeen> {
         let older = |age| self.older_than(age).unwrap_or(0) * PAGE_BYTES;
         let idle_bytes = older(idle_at);
-        CacheSeen {
-            cached_bytes: self.cached().unwrap_or(0) * PAGE_BYTES,
+        Some(CacheSeen {
+            cached_bytes: self.cached()? * PAGE_BYTES,
             used_bytes: older(Duration::ZERO).saturating_sub(idle_bytes),
             idle_bytes,
             away_bytes: self.away() * PAGE_BYTES,
-        }
+        })
     }
 
     /// Dropped, and not come back.

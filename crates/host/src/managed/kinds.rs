@@ -31,7 +31,7 @@ impl ByKind {
         group: &GroupReader,
         ages: &Ages,
         idle_at: [Duration; 2],
-        cache: CacheSeen,
+        cache: Option<CacheSeen>,
     ) {
         let is_due = |last: Duration| at.saturating_sub(last) >= CHARGE_EVERY;
         if self.charged_at.is_none_or(is_due) {

@@ -35,7 +35,7 @@ pub struct Charge {
     pub file_dirty_bytes: u64,
     /// Locked in memory, whatever it is.
     pub unevictable_bytes: u64,
-    /// The kernel's: dentries, inodes, stacks, page tables.
+    /// The kernel's: dentries, inodes, stacks, page tables, on v2 also buffers of sockets.
     pub kernel_bytes: u64,
 }
 
@@ -54,7 +54,7 @@ pub(super) fn parse_charge(memory_stat: &str, version: Version) -> Charge {
             }
             ("file_dirty" | "file_writeback", Version::V2)
             | ("dirty" | "writeback", Version::V1) => &mut charge.file_dirty_bytes,
-            ("kernel", Version::V2) => &mut charge.kernel_bytes,
+            ("kernel" | "sock", Version::V2) => &mut charge.kernel_bytes,
             _ => continue,
         };
         *slot += value.trim().parse().unwrap_or(0);
@@ -187,7 +187,7 @@ mod tests {
     fn what_a_group_itself_is_charged_has_other_names_in_each_version() {
         let lists = "inactive_anon 10\nactive_anon 1\ninactive_file 20\nactive_file 2\nunevictable 5\nshmem 4\n";
         let v1 = "rss_huge 3\nmapped_file 6\ndirty 7\nwriteback 1\ntotal_unevictable 99\ntotal_shmem 99\n";
-        let v2 = "anon_thp 3\nfile_mapped 6\nfile_dirty 7\nfile_writeback 1\nkernel 9\n";
+        let v2 = "anon_thp 3\nfile_mapped 6\nfile_dirty 7\nfile_writeback 1\nkernel 7\nsock 2\n";
         let expected = Charge {
             lru_anon_bytes: 11,
             anon_thp_bytes: 3,

@@ -10,7 +10,7 @@
 //! - I1: a space counts in one group: the one its process was in when it was first seen.
 
 use super::nodes::{NodeStatus, fit};
-use super::{AgedPages, Ages, CacheSeen, KindBytes, Kinds, OnNodes, kinds_of};
+use super::{AgedPages, Ages, KindBytes, Kinds, OnNodes, kinds_of};
 use crate::observe::programs::{Label, Program, Programs};
 use crate::observe::{Observer, Piece, SpaceId, Visitor, Walked};
 use std::collections::BTreeMap;
@@ -231,7 +231,7 @@ impl IdleGroups {
                 fits_node: None,
                 charged_bytes: reader.as_ref().and_then(GroupReader::usage_bytes),
                 kinds: charge.map_or_else(Kinds::new, |charge| {
-                    kinds_of(&charge, &ages, [age; 2], CacheSeen::default())
+                    kinds_of(&charge, &ages, [age; 2], None)
                 }),
                 programs,
             });

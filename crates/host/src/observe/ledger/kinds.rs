@@ -159,8 +159,14 @@ pub struct CacheSeen {
     pub away_bytes: u64,
 }
 
-/// What is charged to a group, by kind; anonymous memory and files are idle at these ages.
-pub fn kinds_of(charge: &Charge, ages: &Ages, idle_at: [Duration; 2], cache: CacheSeen) -> Kinds {
+/// What is charged to a group, by kind; anonymous memory and files are idle at these ages. Without a census all page cache that
+/// nobody has mapped counts as such, small files, too.
+pub fn kinds_of(
+    charge: &Charge,
+    ages: &Ages,
+    idle_at: [Duration; 2],
+    cache: Option<CacheSeen>,
+) -> Kinds {
     use MemoryKind as Kind;
     use PageClass::{Anon, Common, CommonShmem, File, Huge, Locked, Shmem};
     let age = |class| idle_at[usize::from(class == File)];
@@ -202,6 +208,10 @@ pub fn kinds_of(charge: &Charge, ages: &Ages, idle_at: [Duration; 2], cache: Cac
     let mapped_bytes = charge.file_mapped_bytes.saturating_sub(shmem_mapped_bytes);
     let mapped_bytes = mapped_bytes.min(file_bytes - dirty_bytes);
     let unmapped_bytes = file_bytes - dirty_bytes - mapped_bytes;
+    let cache = cache.unwrap_or(CacheSeen {
+        cached_bytes: unmapped_bytes,
+        ..CacheSeen::default()
+    });
     let cached_bytes = cache.cached_bytes.min(unmapped_bytes);
 
     let mut page_cache = figures(Kind::PageCache, cached_bytes, &[], cache.away_bytes);
@@ -259,7 +269,7 @@ mod tests {
             away_bytes: 9 * MIB,
         };
         let idle_at = [Duration::ZERO; 2];
-        let kinds = kinds_of(&charge(), &Ages::default(), idle_at, cache);
+        let kinds = kinds_of(&charge(), &Ages::default(), idle_at, Some(cache));
         let expected = [
             ("anon", 50),
             ("huge", 30),
@@ -293,6 +303,8 @@ mod tests {
             .for_each(|of| of.stays_with_group(Some("promise")));
         assert_eq!(why(&kept)[4], "promise", "it lies idle");
         assert_eq!(why(&kept)[0], "-", "nothing of it does");
+        let without = kinds_of(&charge(), &Ages::default(), idle_at, None);
+        assert_eq!(mib_of(&without)[4], ("page_cache", 65), "no census");
         let sum = sum_of([&kinds, &kept]);
         assert_eq!(sum[5].resident_bytes, 50 * MIB);
         assert_eq!(why(&sum)[4..6], ["promise", "the files are small"]);
@@ -314,7 +326,7 @@ mod tests {
             away_bytes: 0,
         };
         let idle_at = [Duration::ZERO; 2];
-        let kinds = kinds_of(&charge, &Ages::default(), idle_at, cache);
+        let kinds = kinds_of(&charge, &Ages::default(), idle_at, Some(cache));
         let sum: u64 = kinds.iter().map(|of| of.resident_bytes).sum();
         assert_eq!(sum, 190 * MIB);
         let is_within = |of: &KindFigures| of.used_bytes + of.idle_bytes <= of.resident_bytes;

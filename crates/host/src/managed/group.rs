@@ -382,8 +382,8 @@ impl Group {
     /// What it holds by kind, and why what is idle stays.
     fn kinds(&self) -> Kinds {
         let mut kinds = self.by_kind.kinds.clone();
-        let why = self.why_not_more.filter(|why| *why != WhyNotMore::AllAway);
         for kind in &mut kinds {
+            let why = self.why_not_more.map(|why| why.of_kind(kind.kind));
             kind.stays_with_group(why.map(WhyNotMore::words));
         }
         kinds

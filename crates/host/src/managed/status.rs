@@ -7,7 +7,7 @@
 use super::fits::Fit;
 use super::room::Room;
 use crate::keeper;
-use crate::observe::ledger::{Kinds, NodeStatus, sum_of};
+use crate::observe::ledger::{Kinds, MemoryKind, NodeStatus, sum_of};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -211,6 +211,23 @@ impl WhyNotMore {
             WhyNotMore::Low => "low",
             WhyNotMore::InUse => "in use",
             WhyNotMore::AllAway => "all idle memory is away",
+        }
+    }
+
+    /// What that means for a kind: files need no swap, and what is idle still is not all away.
+    pub(super) fn of_kind(self, kind: MemoryKind) -> WhyNotMore {
+        let is_file = matches!(kind, MemoryKind::MappedFile | MemoryKind::PageCache);
+        match self {
+            WhyNotMore::NoSwap
+            | WhyNotMore::SwapIsFull
+            | WhyNotMore::SwapWrites
+            | WhyNotMore::DoesNotCompress
+                if is_file =>
+            {
+                WhyNotMore::Pace
+            }
+            WhyNotMore::AllAway => WhyNotMore::Pace,
+            why => why,
         }
     }
 
@@ -583,6 +600,13 @@ mod tests {
             no_swap.contains("no swap") && no_swap.contains("--swap"),
             "{no_swap}"
         );
+    }
+
+    #[test]
+    fn want_of_swap_keeps_no_page_of_a_file() {
+        let no_swap = WhyNotMore::NoSwap;
+        assert_eq!(no_swap.of_kind(MemoryKind::Huge), no_swap);
+        assert_eq!(no_swap.of_kind(MemoryKind::PageCache), WhyNotMore::Pace);
     }
 
     #[test]

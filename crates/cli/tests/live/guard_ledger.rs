@@ -1,14 +1,7 @@
 //! What `strata guard` says of a group that holds memory of all kinds.
 
-use crate::guard::{MIB, bytes, guard, of, wait_for};
-use crate::support;
-
-use std::fs;
-use std::process::Command;
-
-use serde_json::Value;
-use support::live::{Live, TestGroup};
-use support::residency::in_group;
+use crate::guard::{bytes, guard, of, wait_for};
+use crate::support::prelude::*;
 
 /// Holds 64 MiB of each kind, says so, and waits. The fork comes first, so that nothing else is common to both processes.
 const SCRIPT: &str = "

@@ -208,7 +208,7 @@ pub fn kinds_of(
     let mapped_bytes = charge.file_mapped_bytes.saturating_sub(shmem_mapped_bytes);
     let mapped_bytes = mapped_bytes.min(file_bytes - dirty_bytes);
     let unmapped_bytes = file_bytes - dirty_bytes - mapped_bytes;
-    let cache = cache.unwrap_or(CacheSeen {
+    let cache = cache.unwrap_or_else(|| CacheSeen {
         cached_bytes: unmapped_bytes,
         ..CacheSeen::default()
     });

@@ -2,33 +2,14 @@
 
 use crate::support;
 
-use std::io::Cursor;
-
 use strata_trace::recording::{
-    About, AreaName, FileName, NameKnown, Piece, RecordingInfo, RecordingWriter, SpaceEnd,
-    SpaceName, WalkKind,
+    AreaName, FileName, NameKnown, Piece, RecordingWriter, SpaceEnd, SpaceName, WalkKind,
 };
-use strata_trace::{Access, Backing, Format, Op, OpenOptions, PageKey, Via, open_stream};
-use support::{as_format, drain, dumped_in, read};
+use strata_trace::{Access, Backing, Op, OpenOptions, PageKey, Via};
+use support::{about, dumped_in, info, read};
 
 /// The example of the first version of the format.
 const VERSION_1: &[u8] = include_bytes!("../recordings/version-1.strata");
-
-fn about() -> About {
-    About {
-        interval_us: 100_000,
-        target: "process 42".to_owned(),
-        source: "bpf".to_owned(),
-    }
-}
-
-fn info(bytes: &[u8]) -> RecordingInfo {
-    let options = as_format(Format::Strata);
-    let opened = open_stream("t", Cursor::new(bytes.to_vec()), None, &options);
-    let mut opened = opened.expect("a recording");
-    drain(&mut opened).1.expect("a whole recording");
-    opened.reader.recording().expect("a recording").clone()
-}
 
 #[test]
 fn the_document_shows_what_is_written() {

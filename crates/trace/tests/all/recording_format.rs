@@ -3,28 +3,16 @@
 use crate::support;
 
 use std::collections::BTreeMap;
-use std::io::Cursor;
 
 use proptest::prelude::*;
 use strata_trace::recording::{
-    About, AreaName, FileName, NO_PAGES, NameKnown, PageBits, Piece, RecordingInfo,
-    RecordingWriter, SpaceEnd, SpaceName, WalkKind,
+    AreaName, FileName, NO_PAGES, NameKnown, PageBits, Piece, RecordingWriter, SpaceEnd, SpaceName,
+    WalkKind,
 };
-use strata_trace::{
-    Access, Backing, Format, Op, OpenOptions, Opened, PageKey, Tolerant, TraceError, Via,
-    open_stream,
-};
-use support::{as_format, drain, read};
+use strata_trace::{Access, Backing, Op, OpenOptions, PageKey, Tolerant, TraceError, Via};
+use support::{about, info, open_strata, read, salvage};
 
 const FILE_HEADER_BYTES: usize = 16;
-
-fn about() -> About {
-    About {
-        interval_us: 100_000,
-        target: "process 42".to_owned(),
-        source: "bpf".to_owned(),
-    }
-}
 
 /// One space's part of a walk.
 #[derive(Clone, Debug)]
@@ -179,35 +167,6 @@ fn any_walks(nr_max: usize) -> impl Strategy<Value = Vec<Walk>> {
     )
 }
 
-fn open(bytes: &[u8]) -> Result<Opened, TraceError> {
-    open_stream(
-        "t",
-        Cursor::new(bytes.to_vec()),
-        None,
-        &as_format(Format::Strata),
-    )
-}
-
-/// Everything that can be read, with each error on the way.
-fn salvage(bytes: &[u8]) -> (Vec<Access>, Vec<String>) {
-    let mut opened = open(bytes).expect("the header is whole");
-    let (mut all, mut told) = (Vec::new(), Vec::new());
-    loop {
-        let (accesses, end) = drain(&mut opened);
-        all.extend(accesses);
-        match end {
-            Ok(()) => return (all, told),
-            Err(error) => told.push(error.to_string()),
-        }
-    }
-}
-
-fn info(bytes: &[u8]) -> RecordingInfo {
-    let mut opened = open(bytes).expect("a recording");
-    drain(&mut opened).1.expect("a whole recording");
-    opened.reader.recording().expect("a recording").clone()
-}
-
 /// The example of the first version of the format.
 const VERSION_1: &[u8] = include_bytes!("../recordings/version-1.strata");
 
@@ -282,7 +241,7 @@ proptest! {
         let mut bytes = written(&walks, true);
         let at = at.index(bytes.len());
         bytes[at] ^= 1 << bit;
-        match open(&bytes) {
+        match open_strata(&bytes) {
             Err(error) => prop_assert!(at < FILE_HEADER_BYTES, "{error}"),
             Ok(_) => {
                 let (read, told) = salvage(&bytes);
@@ -303,7 +262,7 @@ proptest! {
         content in prop::collection::vec(prop_oneof![any::<u8>(), 0..12_u8], 0..200),
     ) {
         let bytes = with_block(kind, nr_records, &content);
-        let mut reader = Tolerant::new(open(&bytes).unwrap().reader, |_: &TraceError| {});
+        let mut reader = Tolerant::new(open_strata(&bytes).unwrap().reader, |_: &TraceError| {});
         let mut batch = Vec::new();
         use strata_trace::AccessReader;
         while reader.read_batch(&mut batch).unwrap() > 0 {
@@ -346,7 +305,7 @@ fn a_walk_of_many_tables_goes_on_in_the_next_block() {
     let bytes = writer.finish().expect("memory");
     // 35.8 million accesses in some kilobytes, of which no more than a batch is in memory at a time.
     assert!(bytes.len() < 10_000, "{} bytes", bytes.len());
-    let mut opened = open(&bytes).unwrap();
+    let mut opened = open_strata(&bytes).unwrap();
     let (mut batch, mut nr_accesses, mut last) = (Vec::new(), 0, None);
     while opened.reader.read_batch(&mut batch).unwrap() > 0 {
         assert!(batch.len() <= strata_trace::BATCH_LEN);
@@ -427,7 +386,7 @@ fn names_are_kept_and_bounded() {
     for name in &names {
         writer.name_file(name).expect("memory");
     }
-    let info = self::info(&writer.finish().expect("memory"));
+    let info = support::info(&writer.finish().expect("memory"));
     let kept: Vec<FileName> = info
         .files
         .into_values()
@@ -446,7 +405,7 @@ fn names_are_kept_and_bounded() {
         };
         writer.name_space(&space).expect("memory");
     }
-    let info = self::info(&writer.finish().expect("memory"));
+    let info = support::info(&writer.finish().expect("memory"));
     assert_eq!(
         (info.spaces.len(), info.nr_left_out),
         (65_536, 70_000 - 65_536)
@@ -524,7 +483,7 @@ fn pages_freed_without_end_are_counted_where_they_can_not_be_kept() {
         ),
     ];
     let bytes = written(&walks, false);
-    let mut reader = open(&bytes).expect("a recording").reader;
+    let mut reader = open_strata(&bytes).expect("a recording").reader;
     let (mut batch, mut freed) = (Vec::new(), Vec::new());
     use strata_trace::AccessReader;
     reader.take_freed(&mut freed);

@@ -2,22 +2,15 @@
 
 use crate::support;
 
-use std::io::Cursor;
-
-use strata_trace::recording::{About, Piece, RecordingWriter, SpaceEnd, WalkKind};
-use strata_trace::{Format, Freed, FreedPages, Opened, PageKey, open_stream};
-use support::{as_format, drain};
+use strata_trace::recording::{Piece, RecordingWriter, SpaceEnd, WalkKind};
+use strata_trace::{Freed, FreedPages, PageKey};
+use support::{about, drain, open_strata};
 
 const SPACE: u32 = 7;
 
 /// Three pages; two are freed and one of them taken anew; that is freed, too; the process ends.
 fn recording() -> Vec<u8> {
-    let about = About {
-        interval_us: 10,
-        target: "process 7".to_owned(),
-        source: "bpf".to_owned(),
-    };
-    let mut writer = RecordingWriter::new("w", Vec::new(), &about).expect("memory");
+    let mut writer = RecordingWriter::new("w", Vec::new(), &about()).expect("memory");
     for (kind, at_us, gone, appeared, end) in [
         (WalkKind::Baseline, 0, 0, 7, SpaceEnd::Whole),
         (WalkKind::Interval, 10, 6, 2, SpaceEnd::Whole),
@@ -38,11 +31,6 @@ fn recording() -> Vec<u8> {
     writer.finish().expect("memory")
 }
 
-fn open() -> Opened {
-    let options = as_format(Format::Strata);
-    open_stream("trace", Cursor::new(recording()), None, &options).expect("opens")
-}
-
 fn page(life: u64, page: u64, time_us: u64) -> Freed {
     let key = PageKey {
         space: SPACE,
@@ -56,7 +44,7 @@ fn page(life: u64, page: u64, time_us: u64) -> Freed {
 
 #[test]
 fn what_is_freed_is_told_with_the_life_and_the_time_it_ended() {
-    let (mut opened, mut freed) = (open(), Vec::new());
+    let (mut opened, mut freed) = (open_strata(&recording()).expect("opens"), Vec::new());
     opened.reader.take_freed(&mut freed);
     assert!(freed.is_empty());
     drain(&mut opened).1.expect("whole");
@@ -72,7 +60,7 @@ fn what_is_freed_is_told_with_the_life_and_the_time_it_ended() {
 
 #[test]
 fn nothing_is_kept_for_who_does_not_ask_before() {
-    let (mut opened, mut freed) = (open(), Vec::new());
+    let (mut opened, mut freed) = (open_strata(&recording()).expect("opens"), Vec::new());
     drain(&mut opened).1.expect("whole");
     opened.reader.take_freed(&mut freed);
     assert!(freed.is_empty());

@@ -2,13 +2,9 @@
 
 use crate::support;
 
-use std::io::Cursor;
-
 use proptest::prelude::*;
-use strata_trace::{
-    Access, Backing, Format, Op, OpenOptions, PageKey, Position, Via, Writer, open_stream,
-};
-use support::{as_format, drain, dumped_in, pages, read};
+use strata_trace::{Access, Backing, Op, OpenOptions, PageKey, Position, Via, Writer};
+use support::{dumped_in, open_strata, pages, read, salvage};
 
 /// Bytes of the header of the file and of a block, as `docs/reference/trace-format.md` has them.
 const FILE_HEADER_BYTES: usize = 16;
@@ -52,22 +48,6 @@ fn forge(bytes: &[u8], block: usize, change: impl Fn(&mut [u8])) -> Vec<u8> {
     let crc = crc32fast::hash(&header[..20]);
     header[20..].copy_from_slice(&crc.to_le_bytes());
     bytes
-}
-
-/// Everything that can be read, with each error on the way.
-fn salvage(bytes: &[u8]) -> (Vec<Access>, Vec<String>) {
-    let options = as_format(Format::Strata);
-    let opened = open_stream("t", Cursor::new(bytes.to_vec()), None, &options);
-    let mut opened = opened.expect("the header is whole");
-    let (mut all, mut told) = (Vec::new(), Vec::new());
-    loop {
-        let (accesses, end) = drain(&mut opened);
-        all.extend(accesses);
-        match end {
-            Ok(()) => return (all, told),
-            Err(error) => told.push(error.to_string()),
-        }
-    }
 }
 
 fn any_access() -> impl Strategy<Value = Access> {
@@ -133,8 +113,7 @@ proptest! {
         let mut bytes = written(&accesses.chunks(20).collect::<Vec<_>>());
         let at = at.index(bytes.len());
         bytes[at] ^= 1 << bit;
-        let options = as_format(Format::Strata);
-        match open_stream("t", Cursor::new(bytes.clone()), None, &options) {
+        match open_strata(&bytes) {
             Err(error) => prop_assert!(at < FILE_HEADER_BYTES, "{error}"),
             Ok(_) => {
                 let (read, told) = salvage(&bytes);
@@ -215,9 +194,7 @@ fn kinds_of_later_versions_are_passed_over_or_refused_as_they_ask() {
 fn the_header_of_the_file_says_what_is_wrong_with_it() {
     let bytes = written(&[&[simple(1)]]);
     let error = |bytes: &[u8]| {
-        let options = as_format(Format::Strata);
-        let opened = open_stream("t", Cursor::new(bytes.to_vec()), None, &options);
-        let error = opened.expect_err("the header is broken");
+        let error = open_strata(bytes).expect_err("the header is broken");
         assert_eq!(error.position(), Some(Position::Byte(0)));
         error.to_string()
     };

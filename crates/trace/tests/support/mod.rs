@@ -4,6 +4,7 @@
 use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
 
+use strata_trace::recording::{About, RecordingInfo};
 use strata_trace::{
     Access, Compression, Format, Op, OpenOptions, Opened, Sizes, TraceError, open_stream,
 };
@@ -28,6 +29,42 @@ pub(crate) fn read(bytes: &[u8], options: &OpenOptions) -> Result<Vec<Access>, T
     let mut opened = open_stream("trace", Cursor::new(bytes.to_vec()), None, options)?;
     let (all, end) = drain(&mut opened);
     end.map(|()| all)
+}
+
+/// Opens a `.strata` file called `t`.
+pub(crate) fn open_strata(bytes: &[u8]) -> Result<Opened, TraceError> {
+    let options = as_format(Format::Strata);
+    open_stream("t", Cursor::new(bytes.to_vec()), None, &options)
+}
+
+/// Everything that can be read of a `.strata` file, with each error on the way.
+pub(crate) fn salvage(bytes: &[u8]) -> (Vec<Access>, Vec<String>) {
+    let mut opened = open_strata(bytes).expect("the header is whole");
+    let (mut all, mut told) = (Vec::new(), Vec::new());
+    loop {
+        let (accesses, end) = drain(&mut opened);
+        all.extend(accesses);
+        match end {
+            Ok(()) => return (all, told),
+            Err(error) => told.push(error.to_string()),
+        }
+    }
+}
+
+/// How a recording was made.
+pub(crate) fn about() -> About {
+    About {
+        interval_us: 100_000,
+        target: "process 42".to_owned(),
+        source: "bpf".to_owned(),
+    }
+}
+
+/// What is known of a whole recording.
+pub(crate) fn info(bytes: &[u8]) -> RecordingInfo {
+    let mut opened = open_strata(bytes).expect("a recording");
+    drain(&mut opened).1.expect("a whole recording");
+    opened.reader.recording().expect("a recording").clone()
 }
 
 /// Options with a format and nothing else.

@@ -2,7 +2,7 @@
 //!
 //! **Owns** the settings, their defaults and bounds. **Does not own** their effect.
 
-use crate::{folio::MAX_FOLIOS, group::ProtectionSharing, model::KernelModel, rules::Rules};
+use crate::{folio::MAX_FOLIOS, model::KernelModel, rules::Rules};
 
 /// How the return of an evicted folio is judged (rules 4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -48,9 +48,6 @@ pub struct Config {
     /// Whether anon can be swapped out at all: if not, it takes no part in refault distances.
     /// Default: true.
     pub has_swap: bool,
-    /// Whether children share the protection that their parent has and none of them claims.
-    /// Default: they do.
-    pub protection: ProtectionSharing,
     /// What decides the draws of the memcg LRU. Default: 0.
     pub seed: u64,
 }
@@ -94,7 +91,6 @@ impl Default for Config {
             nr_folios_max: Self::NR_FOLIOS_LIMIT,
             refault: Refault::default(),
             has_swap: true,
-            protection: ProtectionSharing::default(),
             seed: 0,
         }
     }

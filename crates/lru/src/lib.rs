@@ -134,7 +134,7 @@ mod walk;
 pub use config::{Config, ConfigError, MinTtl, Refault};
 pub use controller::{Controller, TierGains};
 pub use error::PolicyError;
-pub use group::{Excess, GroupEvents, GroupTree, Limits, Protection, ProtectionSharing};
+pub use group::{Excess, GroupEvents, GroupTree, Limits, Protection};
 pub use ids::{FolioId, GenSeq, GroupId, Kind, NodeId, NodeSet, Order, SpaceNo, TimeMs};
 pub use lru_gen::{EvictPlan, Plan, WalkPlan};
 pub use memcg_lru::MemcgLru;
@@ -157,7 +157,7 @@ pub use tiering::{
     FolioStanding, Migrated, Movable, NodeConfig, Outcome, Promotion, PromotionStrategy, Recency,
     Tiering, TieringConfig, TieringError, TieringStats, Topology, UnknownStrategy, tiered,
 };
-pub use two_list::{TwoList, TwoListStats};
+pub use two_list::TwoList;
 pub use walk::{
     AgeingWalks, LookAround, LookAroundBy, NR_LOOK_AROUND_ENTRIES, NextSpace, Scan, SpaceId,
     TableBit, TableId, TableScan, Walk, WalkStats, look_around_window,

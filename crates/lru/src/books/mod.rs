@@ -121,7 +121,7 @@ impl<L: Booked> Books<L> {
             folios: FolioTable::new(config.nr_folios_max),
             lists: Lists::default(),
             lruvecs: Vec::new(),
-            groups: GroupTree::new(config.protection),
+            groups: GroupTree::new(),
             memcg_lrus: Vec::new(),
             memcg_seed: None,
             shape,

@@ -4,17 +4,6 @@
 //! v2. **Does not own** who is measured against them (`tree`) or what is left of a protection once
 //! relatives have had their part (`protection`): here is what that comes to.
 
-/// Who gets the protection of a parent that none of its children claims.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum ProtectionSharing {
-    /// Nobody.
-    Claimed,
-    /// All children, by what they use beyond their claims (the mount option `memory_recursiveprot`,
-    /// which systemd sets). Default.
-    #[default]
-    Recursive,
-}
-
 /// What a group is protected with at this moment, in base pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Protection {

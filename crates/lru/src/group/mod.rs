@@ -21,6 +21,6 @@ mod walk;
 mod tests;
 
 pub(crate) use limits::GroupEvent;
-pub use limits::{GroupEvents, Limits, Protection, ProtectionSharing};
+pub use limits::{GroupEvents, Limits, Protection};
 pub use tree::{Excess, GroupTree};
 pub(crate) use tree::{Group, ROOT};

@@ -6,7 +6,7 @@
 //!   claim of a child     = min(its usage, its own setting)
 //!   claims <= parent's   : each child gets its claim
 //!   claims >  parent's   : each child gets parent's * its claim / all claims
-//!   and, if sharing is recursive, what nobody claimed:
+//!   and what nobody claimed:
 //!                        + (parent's - all claims) * (usage - claim) / (parent's usage - all claims)
 //! ```
 //!
@@ -22,9 +22,8 @@
 //! **Invariants**
 //! - I1: below any group other than the root of reclaim, the effective values of the children sum
 //!   to no more than its own.
-//! - I2: without recursive sharing no group has more than it is set to, or than it uses.
 
-use super::limits::{Protection, ProtectionSharing};
+use super::limits::Protection;
 use super::tree::{GroupTree, NR_LEVELS_MAX, ROOT};
 use crate::ids::GroupId;
 
@@ -41,14 +40,14 @@ struct Share {
 }
 
 impl Share {
-    fn effective(self, sharing: ProtectionSharing) -> u64 {
+    fn effective(self) -> u64 {
         let claim = self.usage.min(self.setting);
         if self.claims > self.parent_effective {
             return part(self.parent_effective, claim, self.claims);
         }
         let unclaimed = self.parent_effective - self.claims;
         let unprotected = self.parent_usage.saturating_sub(self.claims);
-        if sharing == ProtectionSharing::Claimed || unprotected == 0 {
+        if unprotected == 0 {
             return claim;
         }
         claim + part(unclaimed, self.usage - claim, unprotected)
@@ -98,10 +97,8 @@ impl GroupTree {
             } else {
                 let claims = self.claims_below(child.parent);
                 Protection {
-                    min_pages: share(min_pages, effective.min_pages, claims.min_pages)
-                        .effective(self.sharing),
-                    low_pages: share(low_pages, effective.low_pages, claims.low_pages)
-                        .effective(self.sharing),
+                    min_pages: share(min_pages, effective.min_pages, claims.min_pages).effective(),
+                    low_pages: share(low_pages, effective.low_pages, claims.low_pages).effective(),
                     usage_pages,
                 }
             };

@@ -3,7 +3,7 @@
 mod model;
 
 use super::{
-    limits::{GroupEvent, GroupEvents, Limits, Protection, ProtectionSharing},
+    limits::{GroupEvent, GroupEvents, Limits, Protection},
     tree::{GroupTree, NR_LEVELS_MAX, ROOT},
 };
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
 };
 
 fn tree() -> GroupTree {
-    GroupTree::new(ProtectionSharing::Claimed)
+    GroupTree::new()
 }
 
 /// Recounts a tree without lruvecs.

@@ -23,7 +23,7 @@
 
 use std::collections::VecDeque;
 
-use super::limits::{GroupEvent, GroupEvents, Limits, ProtectionSharing};
+use super::limits::{GroupEvent, GroupEvents, Limits};
 use crate::{
     error::PolicyError,
     folio::MAX_LRUVECS,
@@ -142,18 +142,16 @@ pub struct GroupTree {
     nr_lruvecs: u16,
     /// Numbers of lruvecs whose groups are gone, longest free first.
     free_lruvecs: VecDeque<u16>,
-    pub(super) sharing: ProtectionSharing,
 }
 
 impl GroupTree {
     /// A tree without groups.
-    pub(crate) fn new(sharing: ProtectionSharing) -> GroupTree {
+    pub(crate) fn new() -> GroupTree {
         GroupTree {
             groups: vec![Group::new("", NONE, 0)],
             free: VecDeque::new(),
             nr_lruvecs: 0,
             free_lruvecs: VecDeque::new(),
-            sharing,
         }
     }
 

@@ -34,13 +34,9 @@ impl MultiGen {
             }
         }
         let state = &mut self.books.lruvecs[lruvec];
-        let stats = &mut state.walk.stats;
-        stats.nr_look_arounds += 1;
-        stats.nr_look_around_entries += u64::from(around.nr_entries);
-        stats.nr_look_around_young += nr_young;
+        state.walk.stats.nr_look_around_entries += u64::from(around.nr_entries);
         let nr_young = self.rules.walk.nr_look_around_young_first + nr_young;
         if is_dense(u64::from(around.nr_entries), nr_young) {
-            stats.nr_look_around_dense += 1;
             state.walk.filters.insert(state.max_seq, around.table);
         }
     }

@@ -47,7 +47,6 @@ impl MultiGen {
             state.filters.clear(seq + 1);
         }
         state.stats.nr_tables_seen += 1;
-        state.stats.nr_tables_scanned += 1;
         if state.filters.knows(seq, table) == Some(true) {
             state.stats.nr_filter_hits += 1;
         }
@@ -151,18 +150,13 @@ impl AgeingWalks for MultiGen {
                 walk.scan = Scan::Forced;
             }
             let has_run = self.spaces.take_run_mark(id, node);
-            if walk.scan == Scan::Filtered && !has_run {
-                self.books.lruvecs[walk.lruvec].walk.stats.nr_spaces_idle += 1;
+            let is_due = walk.scan == Scan::Forced || has_run;
+            if !is_due || self.is_space_small(id, walk.swappiness) {
                 continue;
             }
-            if self.is_space_small(id, walk.swappiness) {
-                self.books.lruvecs[walk.lruvec].walk.stats.nr_spaces_small += 1;
-                continue;
-            }
-            let state = &mut self.books.lruvecs[walk.lruvec].walk;
-            state.stats.nr_spaces_walked += 1;
             // Only now: while every space is idle, what the filter knows stays of use.
             if is_first {
+                let state = &mut self.books.lruvecs[walk.lruvec].walk;
                 state.filters.clear(walk.seq + 1);
             }
             return NextSpace::Space(id);
@@ -179,7 +173,6 @@ impl AgeingWalks for MultiGen {
         let is_forced = walk.scan == Scan::Forced;
         let does_bit_count = !is_forced || self.rules.walk.does_clear_bit_stop_forced;
         if bit == TableBit::Clear && does_bit_count {
-            state.stats.nr_tables_unused += 1;
             return false;
         }
         if is_forced {
@@ -198,7 +191,6 @@ impl AgeingWalks for MultiGen {
 
     fn scanned(&mut self, walk: &Walk, table: TableId, scan: TableScan) {
         let state = &mut self.books.lruvecs[walk.lruvec].walk;
-        state.stats.nr_tables_scanned += 1;
         let is_dense = match scan {
             TableScan::Contended => self.rules.walk.is_contended_dense,
             TableScan::Read {

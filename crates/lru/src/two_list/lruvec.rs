@@ -39,45 +39,6 @@ const SWAPPINESS_RATIO_MAX: u64 = 200;
 /// Base pages in one GiB, as a power of two: the unit of [`inactive_ratio`].
 const GIB_ORDER: u32 = 18;
 
-/// Counters that only the two lists have; base pages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TwoListStats {
-    /// Looked at on the active list (`pgrefill`).
-    pub nr_refill_pages: u64,
-    /// Moved from the inactive to the active list, refaults aside (`pgactivate`).
-    pub nr_activated_pages: u64,
-    /// Moved from the active to the inactive list (`pgdeactivate`).
-    pub nr_deactivated_pages: u64,
-    /// Came back and were made active at once, by kind (`workingset_activate`).
-    pub nr_activated_refault_pages: [u64; 2],
-    /// Pages that came back and had been active before they left (`workingset_restore`), by kind.
-    pub nr_restored_pages: [u64; 2],
-    /// Written after they were due, and so moved to where they leave first (`pgrotated`).
-    pub nr_rotated_pages: u64,
-}
-
-impl std::ops::AddAssign for TwoListStats {
-    fn add_assign(&mut self, other: TwoListStats) {
-        // Destructured, so that a new counter can't be forgotten here.
-        let TwoListStats {
-            nr_refill_pages,
-            nr_activated_pages,
-            nr_deactivated_pages,
-            nr_activated_refault_pages,
-            nr_restored_pages,
-            nr_rotated_pages,
-        } = other;
-        self.nr_rotated_pages += nr_rotated_pages;
-        self.nr_refill_pages += nr_refill_pages;
-        self.nr_activated_pages += nr_activated_pages;
-        self.nr_deactivated_pages += nr_deactivated_pages;
-        for kind in Kind::ALL.map(Kind::index) {
-            self.nr_activated_refault_pages[kind] += nr_activated_refault_pages[kind];
-            self.nr_restored_pages[kind] += nr_restored_pages[kind];
-        }
-    }
-}
-
 /// Which kinds a scan takes, and in what proportion.
 #[derive(Clone, Copy, Debug)]
 enum Balance {
@@ -131,10 +92,11 @@ pub(crate) struct Lruvec {
     pub(super) clock: Clock,
     /// Returns that were judged by distance.
     pub(super) nr_returns: Returns,
+    /// Base pages that came back and were made active at once, by kind (`workingset_activate`).
+    pub(super) nr_activated_refault_pages: [u64; 2],
     /// `nr_activated_refault_pages` when the last run ended, and those that question nothing.
     nr_seen_refault_pages: [u64; 2],
     pub(super) account: Account,
-    pub(super) own_stats: TwoListStats,
     birth: TimeMs,
 }
 
@@ -151,9 +113,9 @@ impl Booked for Lruvec {
             cost: [0; 2],
             clock: Clock::default(),
             nr_returns: Returns::default(),
+            nr_activated_refault_pages: [0; 2],
             nr_seen_refault_pages: [0; 2],
             account,
-            own_stats: TwoListStats::default(),
             birth: now,
         }
     }
@@ -199,7 +161,7 @@ impl Lruvec {
         is_forced: bool,
         node: Option<NodePages>,
     ) -> Control {
-        let activated = self.own_stats.nr_activated_refault_pages;
+        let activated = self.nr_activated_refault_pages;
         let may_deactivate = Kind::ALL.map(|kind| {
             let has_learnt = activated[kind.index()] != self.nr_seen_refault_pages[kind.index()];
             is_forced || has_learnt || self.is_inactive_low(kind)
@@ -279,7 +241,7 @@ impl Lruvec {
 
     /// A run ended: refaults from now on say that the active list is to be questioned.
     pub(super) fn see_refaults(&mut self) {
-        self.nr_seen_refault_pages = self.own_stats.nr_activated_refault_pages;
+        self.nr_seen_refault_pages = self.nr_activated_refault_pages;
     }
 
     /// A return was made active by chance: that says nothing of what is active.

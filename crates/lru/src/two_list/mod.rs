@@ -37,8 +37,6 @@ mod writeback;
 #[cfg(test)]
 mod tests;
 
-pub use lruvec::TwoListStats;
-
 use crate::{
     books::{Books, Keeper, answered_by_books},
     config::{Config, ConfigError},
@@ -96,15 +94,6 @@ impl TwoList {
     /// Whether a folio has the mark of an access, which the next one takes away when it makes the folio active.
     pub fn is_referenced(&self, folio: FolioId) -> bool {
         self.flags(folio).is_referenced()
-    }
-
-    /// The counters that only the two lists have, over all nodes of a group.
-    pub fn own_stats(&self, group: GroupId) -> Result<TwoListStats, PolicyError> {
-        let mut sum = TwoListStats::default();
-        for lruvec in self.books.lruvecs_of(group)? {
-            sum += lruvec.own_stats;
-        }
-        Ok(sum)
     }
 
     fn flags(&self, folio: FolioId) -> Flags {

@@ -118,9 +118,8 @@ impl TwoList {
             }
         }
         let state = &mut self.books.lruvecs[lruvec];
-        match half {
-            Half::Inactive => state.account.stats.nr_scanned_pages += nr_scanned_pages,
-            Half::Active => state.own_stats.nr_refill_pages += nr_scanned_pages,
+        if half == Half::Inactive {
+            state.account.stats.nr_scanned_pages += nr_scanned_pages;
         }
         state.account.stats.nr_isolated_pages += nr_isolated_pages;
         nr_isolated_pages
@@ -185,7 +184,6 @@ impl TwoList {
                     .set_flags(folio, flags.with_referenced(is_referenced));
                 self.enter(folio, Half::Active);
             } else {
-                lruvec.own_stats.nr_deactivated_pages += nr_pages;
                 self.books.set_flags(folio, flags.with_workingset(true));
                 self.enter(folio, Half::Inactive);
             }
@@ -216,7 +214,6 @@ impl TwoList {
         let nr_pages = flags.nr_pages();
         let lruvec = &mut self.books.lruvecs[flags.lruvec()];
         lruvec.account.stats.nr_promoted_pages += nr_pages;
-        lruvec.own_stats.nr_activated_pages += nr_pages;
         if self.judge.rule(lruvec.account.group) == Refault::Window {
             lruvec.age_nonresident(nr_pages);
         }

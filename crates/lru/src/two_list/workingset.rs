@@ -111,14 +111,13 @@ impl TwoList {
             return Half::Inactive;
         }
         lruvec.account.stats.nr_refaulted_recent_pages[kind.index()][0] += nr_pages;
-        lruvec.own_stats.nr_activated_refault_pages[kind.index()] += nr_pages;
+        lruvec.nr_activated_refault_pages[kind.index()] += nr_pages;
         match rule {
             Refault::Distance => lruvec.see_chance(kind, nr_pages),
             Refault::Series => {}
             Refault::Window | Refault::Trial => lruvec.age_nonresident(nr_pages),
         }
         if departed.is_workingset {
-            lruvec.own_stats.nr_restored_pages[kind.index()] += nr_pages;
             lruvec.note_cost(kind, nr_pages, 0);
             self.books.set_flags(folio, flags.with_workingset(true));
         }

@@ -23,8 +23,6 @@ impl TwoList {
         self.books.set_flags(folio, cold);
         if flags.half() == Some(Half::Active) {
             self.books.detach(folio);
-            let lruvec = &mut self.books.lruvecs[flags.lruvec()];
-            lruvec.own_stats.nr_deactivated_pages += flags.nr_pages();
             self.enter(folio, Half::Inactive);
         }
     }
@@ -42,8 +40,6 @@ impl TwoList {
         // A folio of a batch is on no list to be moved in.
         if is_due && !flags.is_isolated() {
             self.books.detach(folio);
-            let lruvec = &mut self.books.lruvecs[flags.lruvec()];
-            lruvec.own_stats.nr_rotated_pages += flags.nr_pages();
             let half = Half::Inactive.index();
             self.books.enter(folio, half, ListEnd::Old);
         }

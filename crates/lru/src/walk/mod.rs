@@ -176,73 +176,41 @@ pub trait AgeingWalks {
 /// Counters of walks and look-arounds since the group was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WalkStats {
-    /// Spaces handed to walkers.
-    pub nr_spaces_walked: u64,
-    /// Spaces passed over because they had not run.
-    pub nr_spaces_idle: u64,
-    /// Spaces passed over because they map too little.
-    pub nr_spaces_small: u64,
     /// Tables asked about.
     pub nr_tables_seen: u64,
-    /// Tables left out because the bit above them was clear.
-    pub nr_tables_unused: u64,
     /// Tables left out because the filter did not know them.
     pub nr_tables_filtered: u64,
     /// Tables visited because the filter knew them.
     pub nr_filter_hits: u64,
-    /// Tables visited.
-    pub nr_tables_scanned: u64,
     /// Visited and dense enough to be visited by the next walk.
     pub nr_tables_dense: u64,
     /// Page-table entries read by walks.
     pub nr_entries_visited: u64,
     /// Entries found young by walks.
     pub nr_entries_young: u64,
-    /// Look-arounds of eviction.
-    pub nr_look_arounds: u64,
     /// Page-table entries read by them.
     pub nr_look_around_entries: u64,
-    /// Entries found young by looks around, without the one that caused the look.
-    pub nr_look_around_young: u64,
-    /// Tables put into the filter by them.
-    pub nr_look_around_dense: u64,
 }
 
 impl std::ops::AddAssign for WalkStats {
     fn add_assign(&mut self, other: WalkStats) {
         // Destructured, so that a new counter can't be forgotten here.
         let WalkStats {
-            nr_spaces_walked,
-            nr_spaces_idle,
-            nr_spaces_small,
             nr_tables_seen,
-            nr_tables_unused,
             nr_tables_filtered,
             nr_filter_hits,
-            nr_tables_scanned,
             nr_tables_dense,
             nr_entries_visited,
             nr_entries_young,
-            nr_look_arounds,
             nr_look_around_entries,
-            nr_look_around_young,
-            nr_look_around_dense,
         } = other;
-        self.nr_spaces_walked += nr_spaces_walked;
-        self.nr_spaces_idle += nr_spaces_idle;
-        self.nr_spaces_small += nr_spaces_small;
         self.nr_tables_seen += nr_tables_seen;
-        self.nr_tables_unused += nr_tables_unused;
         self.nr_tables_filtered += nr_tables_filtered;
         self.nr_filter_hits += nr_filter_hits;
-        self.nr_tables_scanned += nr_tables_scanned;
         self.nr_tables_dense += nr_tables_dense;
         self.nr_entries_visited += nr_entries_visited;
         self.nr_entries_young += nr_entries_young;
-        self.nr_look_arounds += nr_look_arounds;
         self.nr_look_around_entries += nr_look_around_entries;
-        self.nr_look_around_young += nr_look_around_young;
-        self.nr_look_around_dense += nr_look_around_dense;
     }
 }
 

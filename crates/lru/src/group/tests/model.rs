@@ -56,19 +56,14 @@ impl Model {
         (!self.0.is_empty()).then(|| number % self.0.len())
     }
 
-    /// Effective values of a group under `sharing`, as exact fractions rounded down.
-    fn effective(
-        &self,
-        of: GroupId,
-        setting: fn(&Limits) -> u64,
-        sharing: ProtectionSharing,
-    ) -> u64 {
+    /// Effective values of a group, as exact fractions rounded down.
+    fn effective(&self, of: GroupId, setting: fn(&Limits) -> u64) -> u64 {
         let group = self.0.iter().find(|group| group.id == of).unwrap();
         let own = setting(&group.limits);
         if group.parent == ROOT {
             return own;
         }
-        let parent = self.effective(group.parent, setting, sharing) as u128;
+        let parent = self.effective(group.parent, setting) as u128;
         let claim_of = |of: &Dumb| self.usage(of.id).min(setting(&of.limits)) as u128;
         let claims: u128 = self.children(group.parent).map(claim_of).sum();
         let usage = self.usage(of) as u128;
@@ -76,10 +71,10 @@ impl Model {
         let unprotected = (self.usage(group.parent) as u128).saturating_sub(claims);
         let effective = if claims > parent {
             claim * parent / claims
-        } else if sharing == ProtectionSharing::Recursive && unprotected > 0 {
-            claim + (parent - claims) * (usage - claim) / unprotected
         } else {
-            claim
+            // Where all is claimed, nothing is left to share.
+            let part = (parent - claims) * (usage - claim);
+            claim + part.checked_div(unprotected).unwrap_or(0)
         };
         u64::try_from(effective).unwrap()
     }
@@ -161,7 +156,7 @@ fn apply(tree: &mut GroupTree, model: &mut Model, op: &Op) {
     }
 }
 
-fn check(tree: &GroupTree, model: &Model, sharing: ProtectionSharing) -> Result<(), TestCaseError> {
+fn check(tree: &GroupTree, model: &Model) -> Result<(), TestCaseError> {
     let mut own_pages = vec![
         0;
         model
@@ -179,8 +174,8 @@ fn check(tree: &GroupTree, model: &Model, sharing: ProtectionSharing) -> Result<
     for of in &model.0 {
         prop_assert_eq!(tree.usage_pages(of.id), Ok(model.usage(of.id)));
         let protection = tree.protection(of.id, None);
-        let min_pages = model.effective(of.id, |limits| limits.min_pages, sharing);
-        let low_pages = model.effective(of.id, |limits| limits.low_pages, sharing);
+        let min_pages = model.effective(of.id, |limits| limits.min_pages);
+        let low_pages = model.effective(of.id, |limits| limits.low_pages);
         let expected = Protection {
             min_pages,
             low_pages,
@@ -212,13 +207,11 @@ proptest! {
     #[test]
     fn usage_and_protection_are_what_the_model_counts(
         ops in proptest::collection::vec(op(), 1..120),
-        is_recursive: bool,
     ) {
-        let sharing = if is_recursive { ProtectionSharing::Recursive } else { ProtectionSharing::Claimed };
-        let (mut tree, mut model) = (GroupTree::new(sharing), Model::default());
+        let (mut tree, mut model) = (GroupTree::new(), Model::default());
         for op in &ops {
             apply(&mut tree, &mut model, op);
-            check(&tree, &model, sharing)?;
+            check(&tree, &model)?;
         }
     }
 }

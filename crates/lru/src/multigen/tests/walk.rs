@@ -85,7 +85,7 @@ fn a_table_with_one_young_entry_in_eight_is_visited_by_the_next_walk_and_others_
         stats.nr_filter_hits,
     );
     assert_eq!(asked, (5, 2, 1));
-    assert_eq!((stats.nr_tables_scanned, stats.nr_tables_dense), (3, 1));
+    assert_eq!(stats.nr_tables_dense, 1);
     assert_eq!(
         (stats.nr_entries_visited, stats.nr_entries_young),
         (1536, 127)
@@ -123,8 +123,6 @@ fn before_6_14_a_space_of_fewer_than_64_evictable_pages_is_not_worth_a_walk() {
     assert_eq!(bench.walk_alone(Scan::Forced).0, spaces[1..]);
     bench.swappiness = Swappiness::try_new(0).unwrap();
     assert_eq!(bench.walk_alone(Scan::Forced).0, spaces[2..]);
-    let stats = bench.engine.walk_stats(bench.group).unwrap();
-    assert_eq!(stats.nr_spaces_small, 3);
     let mut newer = Bench::new();
     let space = newer.add_spaces(1)[0];
     newer.engine.space_sized(space, [1, 0]);
@@ -147,6 +145,6 @@ fn a_contended_table_counts_as_visited_and_by_the_model_as_dense() {
         let walk = bench.begin(Scan::Filtered);
         assert_eq!(bench.asked(&walk, 3), is_dense);
         let stats = bench.engine.walk_stats(bench.group).unwrap();
-        assert_eq!((stats.nr_tables_scanned, stats.nr_entries_visited), (1, 0));
+        assert_eq!(stats.nr_entries_visited, 0);
     }
 }

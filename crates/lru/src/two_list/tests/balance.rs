@@ -63,7 +63,7 @@ fn nothing_is_deactivated_while_the_inactive_list_is_long_and_nothing_comes_back
 #[test]
 fn a_refault_that_was_activated_questions_the_active_list_until_the_run_ends() {
     let mut lruvec = lists([[100, 100], [100, 100]]);
-    lruvec.own_stats.nr_activated_refault_pages[Kind::File.index()] += 1;
+    lruvec.nr_activated_refault_pages[Kind::File.index()] += 1;
     assert_eq!(lruvec.control(0, false, None).may_deactivate, [false, true]);
     lruvec.see_refaults();
     assert_eq!(lruvec.control(0, false, None).may_deactivate, [false; 2]);

@@ -52,7 +52,6 @@ struct Lists {
     ages: Vec<u64>,
     returns: Vec<Returns>,
     stats: Vec<ReclaimStats>,
-    own_stats: Vec<TwoListStats>,
     remembered: Vec<Remembered>,
 }
 
@@ -67,7 +66,6 @@ impl Lists {
             ages: vec![0; NR_LRUVECS],
             returns: vec![Returns::default(); NR_LRUVECS],
             stats: vec![ReclaimStats::default(); NR_LRUVECS],
-            own_stats: vec![TwoListStats::default(); NR_LRUVECS],
             remembered: Vec::new(),
         }
     }
@@ -131,7 +129,6 @@ impl Lists {
     fn activate(&mut self, id: FolioId) {
         let (lruvec, nr_pages) = (self.folios[&id].lruvec, self.folios[&id].nr_pages);
         self.stats[lruvec].nr_promoted_pages += nr_pages;
-        self.own_stats[lruvec].nr_activated_pages += nr_pages;
         self.age(lruvec, nr_pages);
         self.enter(id, Half::Active);
     }
@@ -244,10 +241,7 @@ impl Model for Lists {
                 half = Half::Active;
                 self.age(at, nr_pages);
                 self.stats[at].nr_refaulted_recent_pages[kind.index()][0] += nr_pages;
-                self.own_stats[at].nr_activated_refault_pages[kind.index()] += nr_pages;
                 folio.is_workingset = old.is_workingset;
-                let nr_restored_pages = nr_pages * u64::from(old.is_workingset);
-                self.own_stats[at].nr_restored_pages[kind.index()] += nr_restored_pages;
             }
         }
         check!(
@@ -277,7 +271,6 @@ impl Model for Lists {
         let folio = self.folios.get_mut(&id).unwrap();
         (folio.is_referenced, folio.is_young) = (false, false);
         if folio.half == Some(Half::Active) {
-            self.own_stats[folio.lruvec].nr_deactivated_pages += folio.nr_pages;
             self.detach(id);
             self.enter(id, Half::Inactive);
         }
@@ -288,7 +281,6 @@ impl Model for Lists {
         let is_due = std::mem::take(&mut folio.is_to_rotate) && state == WriteState::Clean;
         if is_due && folio.half.is_some() {
             let (at, kind) = (folio.lruvec, folio.kind.index());
-            self.own_stats[at].nr_rotated_pages += folio.nr_pages;
             self.detach(id);
             self.enter(id, Half::Inactive);
             let queue = &mut self.queues[at][Half::Inactive.index()][kind];
@@ -347,13 +339,8 @@ impl Model for Lists {
                     check!(queue.back() == Some(id), "{id:?} is not the oldest");
                 }
                 self.detach(*id);
-                match half {
-                    Half::Inactive => {
-                        self.stats[folio.lruvec].nr_isolated_pages += folio.nr_pages;
-                    }
-                    Half::Active => {
-                        self.own_stats[folio.lruvec].nr_refill_pages += folio.nr_pages;
-                    }
+                if half == Half::Inactive {
+                    self.stats[folio.lruvec].nr_isolated_pages += folio.nr_pages;
                 }
             }
         }
@@ -390,7 +377,6 @@ impl Model for Lists {
             self.enter(id, Half::Active);
         } else {
             folio.is_workingset = true;
-            self.own_stats[lruvec].nr_deactivated_pages += nr_pages;
             self.enter(id, Half::Inactive);
         }
     }
@@ -480,11 +466,8 @@ impl Model for Lists {
         }
         for (group, id) in self.groups.iter().enumerate() {
             let nodes = (group * usize::from(NR_NODES))..((group + 1) * usize::from(NR_NODES));
-            let (mut stats, mut own_stats) = (ReclaimStats::default(), TwoListStats::default());
-            for at in nodes {
-                stats += self.stats[at];
-                own_stats += self.own_stats[at];
-            }
+            let mut stats = ReclaimStats::default();
+            nodes.for_each(|at| stats += self.stats[at]);
             let seen = engine.stats(*id).map_err(|error| error.to_string())?;
             // How much was looked at is the run's own affair.
             stats.nr_scanned_pages = seen.nr_scanned_pages;
@@ -493,8 +476,6 @@ impl Model for Lists {
                 seen.nr_scanned_pages >= seen.nr_isolated_pages,
                 "taken without a look: {seen:?}"
             );
-            let seen = engine.own_stats(*id).map_err(|error| error.to_string())?;
-            check!(seen == own_stats, "{seen:?}, expected {own_stats:?}");
         }
         Ok(())
     }

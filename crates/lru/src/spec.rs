@@ -107,8 +107,7 @@ pub struct BadEngineSpec {
 /// ```
 /// use strata_lru::EngineSpec;
 ///
-/// let spec: EngineSpec = "mglru+distance".parse()?;
-/// let spec = spec.with_model("v6.1")?.with_option("nr_gens", "8")?;
+/// let spec: EngineSpec = "mglru:v6.1+distance+nr_gens=8".parse()?;
 /// assert_eq!(spec.to_string(), "mglru:v6.1+distance+nr_gens=8");
 /// assert!("two-list+nr_gens=8".parse::<EngineSpec>().is_err());
 /// # Ok::<(), strata_lru::BadEngineSpec>(())
@@ -123,39 +122,6 @@ impl EngineSpec {
     /// The policy.
     pub fn policy(&self) -> &EnginePolicy {
         &self.policy
-    }
-
-    /// The policy as in another kernel.
-    ///
-    /// # Errors
-    /// When the policy has no models, has one already, or there is no such model.
-    pub fn with_model(&self, model: &str) -> Result<EngineSpec, BadEngineSpec> {
-        let Parts {
-            name, model: is, ..
-        } = Parts::of(&self.text);
-        if let Some(other) = is {
-            return Err(BadEngineSpec {
-                text: self.text.clone(),
-                why: format!("it names a model already, {other}; name one"),
-            });
-        }
-        let options = &self.text[name.len()..];
-        format!("{name}:{model}{options}").parse()
-    }
-
-    /// The policy with one option more.
-    ///
-    /// # Errors
-    /// When the policy has no such option, or was given it already.
-    pub fn with_option(&self, key: &str, value: &str) -> Result<EngineSpec, BadEngineSpec> {
-        let is_given = Parts::of(&self.text).options.iter().any(|of| of.0 == key);
-        if is_given {
-            return Err(BadEngineSpec {
-                text: self.text.clone(),
-                why: format!("{key} is given already; give it once"),
-            });
-        }
-        format!("{}+{key}={value}", self.text).parse()
     }
 }
 
@@ -312,33 +278,6 @@ mod tests {
             ("", "use one of mglru, two-list"),
         ] {
             let error = text.parse::<EngineSpec>().unwrap_err().to_string();
-            assert!(error.contains(why), "{error}");
-        }
-    }
-
-    #[test]
-    fn what_is_added_reads_as_if_it_had_been_written() {
-        let spec = |text: &str| text.parse::<EngineSpec>().unwrap();
-        let of = spec("mglru+distance");
-        let with = of.with_model("v6.1").unwrap();
-        assert_eq!(with, spec("mglru:v6.1+distance"));
-        let with = with.with_option("nr_tiers", "2").unwrap();
-        assert_eq!(with, spec("mglru:v6.1+distance+nr_tiers=2"));
-        for (error, why) in [
-            (with.with_model("v6.14"), "a model already, v6.1"),
-            (
-                with.with_option("nr_tiers", "3"),
-                "nr_tiers is given already",
-            ),
-            (of.with_model("v9"), "unknown kernel model"),
-            (of.with_option("nr_gens", "3"), "from 4 to 16"),
-            (spec("two-list").with_model("v6.1"), "no models"),
-            (
-                spec("two-list").with_option("nr_gens", "4"),
-                "no such option",
-            ),
-        ] {
-            let error = error.unwrap_err().to_string();
             assert!(error.contains(why), "{error}");
         }
     }

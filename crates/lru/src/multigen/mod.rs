@@ -88,11 +88,6 @@ impl MultiGen {
         })
     }
 
-    /// Generations younger than this many milliseconds are not evicted; 0 turns it off.
-    pub fn set_min_ttl_ms(&mut self, min_ttl_ms: u64) {
-        self.min_ttl_ms = min_ttl_ms;
-    }
-
     /// Folios in memory, isolated ones included.
     pub fn nr_folios(&self) -> u32 {
         self.books.folios.nr_live()

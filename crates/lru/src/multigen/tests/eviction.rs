@@ -126,7 +126,7 @@ fn a_working_set_younger_than_min_ttl_is_not_taken() {
     bench.now = TimeMs(1001);
     assert_eq!(bench.isolate(1), Isolated::Pages(1));
     bench.complete(Verdict::NotTried);
-    bench.engine.set_min_ttl_ms(5000);
+    bench.engine.min_ttl_ms = 5000;
     assert_eq!(bench.isolate(1), Isolated::Thrashing);
 }
 

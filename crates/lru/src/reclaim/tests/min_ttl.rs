@@ -5,8 +5,11 @@ use crate::config::MinTtl;
 
 #[test]
 fn a_working_set_younger_than_min_ttl_ends_a_reclaim_as_thrashing() {
-    let mut world = World::of(KernelModel::V6_14);
-    world.policy.set_min_ttl_ms(1000);
+    let config = Config {
+        min_ttl_ms: 1000,
+        ..Config::of(KernelModel::V6_14)
+    };
+    let mut world = World::new(MultiGen::new(config).unwrap());
     let group = world.group(None);
     world.read(group, 5000);
     let outcome = world.reclaim(of_node(64, Origin::Direct));

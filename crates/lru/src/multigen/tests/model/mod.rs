@@ -295,7 +295,7 @@ impl Model for Generations {
 
     fn set_min_ttl(&mut self, engine: &mut MultiGen, ms: u64) {
         self.has_min_ttl = ms > 0;
-        engine.set_min_ttl_ms(ms);
+        engine.min_ttl_ms = ms;
     }
 
     fn take(&mut self, engine: &MultiGen, taken: &Taken<'_>) -> Result<(), String> {

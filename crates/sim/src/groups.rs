@@ -114,15 +114,6 @@ impl FromStr for GroupSpec {
 }
 
 impl GroupSpec {
-    /// A group without limits.
-    pub fn unlimited(path: impl Into<String>) -> GroupSpec {
-        GroupSpec {
-            path: path.into(),
-            settings: Vec::new(),
-            trace_group: None,
-        }
-    }
-
     fn set(&mut self, setting: &str) -> Result<(), String> {
         let (key, value) = setting.split_once('=').unwrap_or((setting, ""));
         if key == "trace" {
@@ -274,7 +265,12 @@ mod tests {
             swap_max_pages: 0,
         };
         assert_eq!(spec.limits(4000), limits);
-        assert_eq!("web".parse(), Ok(GroupSpec::unlimited("web")));
+        let unlimited = GroupSpec {
+            path: "web".to_owned(),
+            settings: Vec::new(),
+            trace_group: None,
+        };
+        assert_eq!("web".parse(), Ok(unlimited));
     }
 
     #[test]

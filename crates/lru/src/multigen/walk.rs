@@ -56,20 +56,6 @@ impl MultiGen {
         }
     }
 
-    /// Takes a space out of its group's row, and steps the cursors over that row back.
-    fn take_out_space(&mut self, space: SpaceId) {
-        let group = self.spaces.group(space);
-        let position = self.spaces.take_out(space);
-        for lruvec in self
-            .books
-            .lruvecs
-            .iter_mut()
-            .filter(|of| of.account.group == group)
-        {
-            lruvec.walk.cursor.removed(position);
-        }
-    }
-
     /// Whether a space is worth a walker's time; what it maps of the kinds that may be evicted.
     fn is_space_small(&self, space: SpaceId, swappiness: Swappiness) -> bool {
         let kinds = Kind::ALL
@@ -87,13 +73,6 @@ impl AgeingWalks for MultiGen {
         Ok(self.spaces.add(group))
     }
 
-    fn space_moved(&mut self, space: SpaceId, group: GroupId) -> Result<(), PolicyError> {
-        self.books.group(group)?;
-        self.take_out_space(space);
-        self.spaces.put_into(space, group);
-        Ok(())
-    }
-
     fn space_ran(&mut self, space: SpaceId) {
         self.spaces.note_run(space);
     }
@@ -103,8 +82,12 @@ impl AgeingWalks for MultiGen {
     }
 
     fn space_gone(&mut self, space: SpaceId) {
-        self.take_out_space(space);
-        self.spaces.release(space);
+        let group = self.spaces.group(space);
+        let position = self.spaces.remove(space);
+        let lruvecs = self.books.lruvecs.iter_mut();
+        for lruvec in lruvecs.filter(|of| of.account.group == group) {
+            lruvec.walk.cursor.removed(position);
+        }
     }
 
     fn begin_walk(

@@ -132,9 +132,6 @@ pub trait AgeingWalks {
     /// A group has a new address space; the next walk of each node looks at it in any case.
     fn space_added(&mut self, group: GroupId) -> Result<SpaceId, PolicyError>;
 
-    /// A space belongs to another group now; there it is new.
-    fn space_moved(&mut self, space: SpaceId, group: GroupId) -> Result<(), PolicyError>;
-
     /// A space was put on a processor: the next walk does not pass it over.
     fn space_ran(&mut self, space: SpaceId);
 

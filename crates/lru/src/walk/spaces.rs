@@ -73,16 +73,12 @@ impl Spaces {
                 id
             }
         };
-        self.push(group, id);
-        id
-    }
-
-    fn push(&mut self, group: GroupId, id: SpaceId) {
         let row = usize::from(group.0);
         if self.rows.len() <= row {
             self.rows.resize_with(row + 1, Vec::new);
         }
         self.rows[row].push(id);
+        id
     }
 
     /// Whose a space is.
@@ -99,25 +95,15 @@ impl Spaces {
             .map_or(&[], Vec::as_slice)
     }
 
-    /// Takes a space out of its group's row; the position it had, for the group's cursors.
-    pub(crate) fn take_out(&mut self, id: SpaceId) -> usize {
+    /// Forgets a space; the position it had in its group's row, for the group's cursors.
+    pub(crate) fn remove(&mut self, id: SpaceId) -> usize {
         let row = &mut self.rows[usize::from(self.slots[id.index()].group.0)];
         let position = row.iter().position(|of| *of == id);
         let position = position.expect("a live space is in its group's row");
         row.remove(position);
-        position
-    }
-
-    /// Puts a space that is in no row at the end of another group's.
-    pub(crate) fn put_into(&mut self, id: SpaceId, group: GroupId) {
-        self.slots[id.index()].group = group;
-        self.push(group, id);
-    }
-
-    /// Forgets a space that is in no row.
-    pub(crate) fn release(&mut self, id: SpaceId) {
         self.slots[id.index()].is_live = false;
         self.free.push(id);
+        position
     }
 
     /// A space was put on a processor.

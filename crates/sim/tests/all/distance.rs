@@ -4,9 +4,7 @@
 //! does no harm when the pattern turns.
 
 use rayon::prelude::*;
-use strata_sim::{
-    GroupSpec, MemorySize, NoProgress, Outcome, PolicySpec, Setup, Simulate, Workload,
-};
+use strata_sim::{MemorySize, NoProgress, Outcome, PolicySpec, Setup, Simulate, Workload};
 use strata_trace::{Generator, OpenOptions};
 
 use crate::support;
@@ -237,9 +235,9 @@ fn the_two_lists_are_never_a_fiftieth_the_worse_for_distance_on_a_trace_that_tur
 /// Misses after the first tenth in 15,000 pages that so many groups share.
 fn misses_among(nr_groups: usize, policy: &str, workload: &Workload) -> u64 {
     let policy: PolicySpec = policy.parse().expect("a policy");
-    let groups = (0..nr_groups).map(|group| GroupSpec::unlimited(format!("replica{group}")));
+    let group = |group| format!("replica{group}").parse().expect("a group");
     let setup = Setup {
-        groups: groups.collect(),
+        groups: (0..nr_groups).map(group).collect(),
         ..Setup::with_memory(15_000)
     };
     let outcome = policy.run(workload, &setup, &NoProgress).expect("runs");

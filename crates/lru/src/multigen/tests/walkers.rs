@@ -17,7 +17,6 @@ const NR_YOUNG_DENSE: u32 = 64;
 enum Op {
     Add,
     Gone(u8),
-    Move(u8),
     Ran(u8),
     Begin {
         node: u8,
@@ -45,7 +44,6 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         4 => Just(Op::Add),
         2 => any::<u8>().prop_map(Op::Gone),
-        1 => any::<u8>().prop_map(Op::Move),
         6 => any::<u8>().prop_map(Op::Ran),
         8 => (0..2u8, scan).prop_map(|(node, scan)| Op::Begin { node, scan }),
         30 => any::<u8>().prop_map(Op::Next),
@@ -83,7 +81,6 @@ struct Walker {
 
 struct WalkPair {
     bench: Bench,
-    other: GroupId,
     row: Vec<SpaceId>,
     nodes: [NodeModel; 2],
     walkers: Vec<Walker>,
@@ -98,11 +95,9 @@ fn pick<T>(from: &[T], number: u8) -> Option<usize> {
 impl WalkPair {
     fn new() -> WalkPair {
         let mut bench = Bench::new();
-        let other = bench.engine.add_group("/other", TimeMs(0)).unwrap();
         let neighbour = bench.appear(Kind::Anon, Cause::Fault);
         WalkPair {
             bench,
-            other,
             row: Vec::new(),
             nodes: Default::default(),
             walkers: Vec::new(),
@@ -127,12 +122,6 @@ impl WalkPair {
             Op::Gone(number) => {
                 if let Some(at) = pick(&self.row, number) {
                     engine.space_gone(self.row[at]);
-                    self.forget(self.row[at]);
-                }
-            }
-            Op::Move(number) => {
-                if let Some(at) = pick(&self.row, number) {
-                    engine.space_moved(self.row[at], self.other).unwrap();
                     self.forget(self.row[at]);
                 }
             }

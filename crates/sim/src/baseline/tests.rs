@@ -3,7 +3,10 @@
 use proptest::prelude::*;
 use strata_trace::{Access, Freed, FreedPages, PageKey};
 
-use super::{Baseline, Cache, Found, clock::Clock, opt::Opt, s3_fifo::S3Fifo, sieve::Sieve};
+use super::{
+    Baseline, Cache, Found, clock::Clock, fifo::Fifo, lru::Lru, opt::Opt, s3_fifo::S3Fifo,
+    sieve::Sieve,
+};
 use crate::{
     simulate::{NoProgress, Setup, Simulate},
     workload::{Workload, WorkloadBuilder},
@@ -29,6 +32,37 @@ fn hits<'w, C: Cache<'w>>(workload: &'w Workload, capacity: u32) -> Vec<bool> {
 fn drawn() -> impl Strategy<Value = (Vec<u64>, u32)> {
     let page = prop_oneof![3 => 0..6u64, 3 => 0..40u64, 1 => 0..400u64];
     (prop::collection::vec(page, 0..600), 1..48u32)
+}
+
+/// A list of pages, oldest first.
+fn model_lru(pages: &[u64], capacity: usize) -> Vec<bool> {
+    let mut list: Vec<u64> = Vec::new();
+    let request = |&page: &u64| {
+        let found = list.iter().position(|one| *one == page);
+        if let Some(at) = found {
+            list.remove(at);
+        } else if list.len() == capacity {
+            list.remove(0);
+        }
+        list.push(page);
+        found.is_some()
+    };
+    pages.iter().map(request).collect()
+}
+
+fn model_fifo(pages: &[u64], capacity: usize) -> Vec<bool> {
+    let mut list: Vec<u64> = Vec::new();
+    let request = |&page: &u64| {
+        let is_hit = list.contains(&page);
+        if !is_hit {
+            list.push(page);
+            if list.len() > capacity {
+                list.remove(0);
+            }
+        }
+        is_hit
+    };
+    pages.iter().map(request).collect()
 }
 
 /// A list of (page, used) where a used page at the old end moves to the young end, unused.
@@ -154,6 +188,18 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1500))]
 
     #[test]
+    fn lru_evicts_what_was_used_the_longest_ago((pages, capacity) in drawn()) {
+        let workload = workload(&pages);
+        prop_assert_eq!(hits::<Lru>(&workload, capacity), model_lru(&pages, capacity as usize));
+    }
+
+    #[test]
+    fn fifo_evicts_what_came_first((pages, capacity) in drawn()) {
+        let workload = workload(&pages);
+        prop_assert_eq!(hits::<Fifo>(&workload, capacity), model_fifo(&pages, capacity as usize));
+    }
+
+    #[test]
     fn clock_gives_what_was_used_another_round((pages, capacity) in drawn()) {
         let workload = workload(&pages);
         prop_assert_eq!(hits::<Clock>(&workload, capacity), model_clock(&pages, capacity as usize));
@@ -235,7 +281,7 @@ fn model_misses_with_ends(requests: &[(u64, Option<u64>)], capacity: usize) -> [
 
 proptest! {
     #[test]
-    fn lru_and_fifo_are_lists_that_freed_pages_leave_at_once((requests, capacity) in drawn_with_ends()) {
+    fn freed_pages_leave_memory_at_once((requests, capacity) in drawn_with_ends()) {
         let workload = workload_with_ends(&requests);
         let setup = Setup::with_memory(capacity);
         let misses = |baseline: Baseline| {

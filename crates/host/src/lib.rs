@@ -26,4 +26,6 @@ pub mod park;
 pub mod remote;
 pub mod run;
 mod sense;
+#[cfg(test)]
+mod test_mapping;
 pub mod whole_file;

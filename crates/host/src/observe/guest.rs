@@ -105,20 +105,10 @@ fn links(process: &Process) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use strata_linux::addr::AddrRange;
+    use crate::test_mapping;
 
     fn mapping(first_mib: u64, end_mib: u64, class: MappingClass) -> Mapping {
-        Mapping {
-            range: AddrRange::new(first_mib << 20, end_mib << 20),
-            class,
-            unreclaimable: None,
-            is_exec_file: false,
-            is_bound: false,
-            has_recency: true,
-            is_supplied: false,
-            name: "".into(),
-            file: None,
-        }
+        test_mapping::mapping(first_mib << 8, end_mib << 8, class)
     }
 
     #[test]

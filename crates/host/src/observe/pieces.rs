@@ -266,6 +266,7 @@ impl Pieces<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test_mapping;
     use strata_linux::access::{Clearer, Grain, TableShape};
     use strata_linux::addr::{AddrRange, PAGE_BYTES, TABLE_BYTES};
     use strata_linux::process::MappingClass;
@@ -284,17 +285,7 @@ mod tests {
     }
 
     fn mapping(first_page: u64, end_page: u64) -> Mapping {
-        Mapping {
-            range: AddrRange::new(first_page * PAGE_BYTES, end_page * PAGE_BYTES),
-            class: MappingClass::FilePrivate,
-            unreclaimable: None,
-            is_exec_file: false,
-            is_bound: false,
-            has_recency: true,
-            is_supplied: false,
-            name: "".into(),
-            file: None,
-        }
+        test_mapping::mapping(first_page, end_page, MappingClass::FilePrivate)
     }
 
     fn split(mappings: &[Mapping], records: &[TableRecord]) -> (Told, Vec<YoungPiece>) {
@@ -375,23 +366,12 @@ mod tests {
 
     #[test]
     fn a_written_private_page_of_a_file_is_anon() {
-        let mappings = [Mapping {
-            range: AddrRange::new(0, 512 * PAGE_BYTES),
-            class: MappingClass::FilePrivate,
-            unreclaimable: None,
-            is_exec_file: false,
-            is_bound: false,
-            has_recency: true,
-            is_supplied: false,
-            name: "".into(),
-            file: None,
-        }];
         let mut record = TableRecord::empty(TableNo(0), TableShape::Pages);
         record.present = bits::run(0, 100);
         record.dirty = bits::run(0, 30);
         let piece = Piece {
             space: SpaceId(0),
-            mapping: &mappings[0],
+            mapping: &mapping(0, 512),
             mapping_index: 0,
             record: &record,
             mask: bits::run(10, 512),

@@ -4,6 +4,7 @@ mod choices;
 
 use crate::pages::places::SpaceNo;
 use crate::pages::tracker::Tracker;
+use crate::test_mapping::mapping;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,28 +19,13 @@ use strata_lru::{Config, Isolated, MultiGen, Swappiness, TimeMs, Verdict};
 /// Tables 0 and 1 are anon up to the middle of table 1; then a locked stretch, then a file to the
 /// end of table 2.
 fn mappings() -> Vec<Mapping> {
-    let anon_end = TABLE_BYTES + 256 * PAGE_BYTES;
-    let locked_end = anon_end + 16 * PAGE_BYTES;
-    let mapping = |start, end, class, unreclaimable| Mapping {
-        range: AddrRange::new(start, end),
-        class,
-        unreclaimable,
-        is_exec_file: false,
-        is_bound: false,
-        has_recency: true,
-        is_supplied: false,
-        name: "".into(),
-        file: None,
-    };
     vec![
-        mapping(0, anon_end, MappingClass::Anon, None),
-        mapping(
-            anon_end,
-            locked_end,
-            MappingClass::Anon,
-            Some(Unreclaimable::Locked),
-        ),
-        mapping(locked_end, 3 * TABLE_BYTES, MappingClass::FileShared, None),
+        mapping(0, 512 + 256, MappingClass::Anon),
+        Mapping {
+            unreclaimable: Some(Unreclaimable::Locked),
+            ..mapping(512 + 256, 512 + 272, MappingClass::Anon)
+        },
+        mapping(512 + 272, 3 * 512, MappingClass::FileShared),
     ]
 }
 
@@ -51,19 +37,10 @@ fn is_reclaimable(addr: u64) -> bool {
 
 fn record(table: u64, shape: TableShape, present: Bits512, accessed: Bits512) -> TableRecord {
     TableRecord {
-        table: TableNo(table),
-        shape,
         present,
         accessed: bits::and(accessed, present),
-        dirty: bits::NONE,
         swapped: bits::without(bits::run(0, 512), present),
-        special: bits::NONE,
-        protnone: bits::NONE,
-        protnone_accessed: bits::NONE,
-        protnone_dirty: bits::NONE,
-        migrating: bits::NONE,
-        inactive: bits::NONE,
-        node: None,
+        ..TableRecord::empty(TableNo(table), shape)
     }
 }
 

@@ -1,22 +1,16 @@
 //! What mappings are to the ledger, and what is told of them.
 
 use super::*;
+use crate::test_mapping;
 use strata_linux::access::TableRecord;
-use strata_linux::addr::{AddrRange, TABLE_ENTRIES};
+use strata_linux::addr::TABLE_ENTRIES;
 use strata_linux::bits;
 use strata_linux::process::Device;
 
-fn mapping(first_page: usize, end_page: usize, class: MappingClass, name: &str) -> Mapping {
+fn mapping(first_page: u64, end_page: u64, class: MappingClass, name: &str) -> Mapping {
     Mapping {
-        range: AddrRange::new(first_page as u64 * PAGE_BYTES, end_page as u64 * PAGE_BYTES),
-        class,
-        unreclaimable: None,
-        is_exec_file: false,
-        is_bound: false,
-        has_recency: true,
-        is_supplied: false,
         name: name.into(),
-        file: None,
+        ..test_mapping::mapping(first_page, end_page, class)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Censuses compared: by hand, and against a model that knows every page.
 
 use proptest::prelude::*;
+use std::collections::BTreeSet;
 use std::io::Cursor;
 
 use strata_trace::recording::{About, NameKnown, RecordingInfo, WalkKind};
@@ -36,89 +37,6 @@ fn name() -> FileName {
 
 fn pages(bits: [u64; 8]) -> Vec<usize> {
     bits::ones(Bits512(bits)).collect()
-}
-
-fn only(pieces: Vec<Piece>) -> Piece {
-    assert_eq!(pieces.len(), 1, "{pieces:?}");
-    pieces[0]
-}
-
-#[test]
-fn a_page_was_read_if_its_count_grew_and_only_then() {
-    let mut state = state();
-    let first = only(state.change(
-        &found(&[(0, 0, false), (1, 3, false), (2, 2, false)]),
-        Left::Kept,
-    ));
-    assert_eq!(pages(first.appeared), [0, 1, 2]);
-    assert_eq!(pages(first.accessed), [0_usize; 0]);
-    let next = only(state.change(
-        &found(&[(0, 1, false), (1, 3, false), (2, 1, false)]),
-        Left::Kept,
-    ));
-    assert_eq!(
-        pages(next.accessed),
-        [0],
-        "a count that stays or falls tells nothing"
-    );
-    let nothing = state.change(
-        &found(&[(0, 1, false), (1, 3, false), (2, 1, false)]),
-        Left::Kept,
-    );
-    assert_eq!(nothing, []);
-}
-
-#[test]
-fn a_page_whose_count_is_full_counts_as_read_until_the_count_falls() {
-    let mut state = state();
-    let full = found(&[(0, COUNT_FULL, false), (1, 2, false)]);
-    state.change(&full, Left::Kept);
-    let piece = only(state.change(&full, Left::Kept));
-    assert_eq!(pages(piece.accessed), [0]);
-    let fallen = found(&[(0, 1, false), (1, 2, false)]);
-    assert_eq!(state.change(&fallen, Left::Kept), []);
-}
-
-#[test]
-fn a_write_is_told_once_as_long_as_the_page_is_to_be_written() {
-    let mut state = state();
-    state.change(&found(&[(0, 0, true), (1, 0, false)]), Left::Kept);
-    let piece = only(state.change(&found(&[(0, 0, true), (1, 0, true)]), Left::Kept));
-    assert_eq!(
-        (pages(piece.accessed), pages(piece.written)),
-        (vec![1], vec![1])
-    );
-}
-
-#[test]
-fn what_left_memory_is_kept_in_the_file_unless_it_was_cut_off() {
-    let mut state = state();
-    state.change(
-        &found(&[
-            (3, 0, false),
-            (511, 0, false),
-            (512, 0, false),
-            (700, 0, false),
-        ]),
-        Left::Kept,
-    );
-    let pieces = state.change(&found(&[(3, 0, false)]), Left::CutAt(520));
-    let [first, second] = pieces[..] else {
-        panic!("{pieces:?}")
-    };
-    assert_eq!(
-        (first.table, pages(first.evicted), pages(first.gone)),
-        (0, vec![511], vec![])
-    );
-    assert_eq!(
-        (second.table, pages(second.evicted), pages(second.gone)),
-        (1, vec![0], vec![188])
-    );
-    assert_eq!(
-        state.tables.len(),
-        1,
-        "nothing is remembered of a table without pages"
-    );
 }
 
 #[test]
@@ -320,7 +238,12 @@ proptest! {
                 let is_evicted = leaves && !is_cut || has_passed || came_back;
                 prop_assert_eq!(count(page, |piece| piece.evicted), usize::from(is_evicted));
                 prop_assert_eq!(count(page, |piece| piece.accessed), usize::from(is_read && !was_away));
+                let is_written = !was_away && now.is_busy && !before.is_busy;
+                prop_assert_eq!(count(page, |piece| bits::and(Bits512(piece.accessed), Bits512(piece.written)).0), usize::from(is_written));
             }
+            // Nothing is remembered of a table without pages.
+            let held: BTreeSet<u64> = (FIRST..).zip(&now).filter(|(_, now)| now.is_held).map(|(page, _)| page / 512).collect();
+            prop_assert!(state.tables.keys().copied().eq(held));
             before = now;
         }
     }

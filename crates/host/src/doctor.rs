@@ -44,37 +44,34 @@ pub struct Check {
 }
 
 impl Check {
-    fn named(name: &'static str, needed_for: &'static str) -> Unmet {
-        Unmet { name, needed_for }
+    /// A check about to be answered.
+    fn named(name: &'static str, needed_for: &'static str) -> Check {
+        Check {
+            name,
+            status: Status::Ok,
+            needed_for,
+            found: String::new(),
+            remedy: None,
+        }
     }
-}
 
-/// A check about to be answered.
-struct Unmet {
-    name: &'static str,
-    needed_for: &'static str,
-}
-
-impl Unmet {
     fn ok(self, found: impl Into<String>) -> Check {
-        self.answer(Status::Ok, found.into(), None)
+        let found = found.into();
+        Check { found, ..self }
     }
 
     fn limited(self, found: impl Into<String>, remedy: impl Into<String>) -> Check {
-        self.answer(Status::Limited, found.into(), Some(remedy.into()))
+        Check {
+            status: Status::Limited,
+            remedy: Some(remedy.into()),
+            ..self.ok(found)
+        }
     }
 
     fn missing(self, found: impl Into<String>, remedy: impl Into<String>) -> Check {
-        self.answer(Status::Missing, found.into(), Some(remedy.into()))
-    }
-
-    fn answer(self, status: Status, found: String, remedy: Option<String>) -> Check {
         Check {
-            name: self.name,
-            status,
-            needed_for: self.needed_for,
-            found,
-            remedy,
+            status: Status::Missing,
+            ..self.limited(found, remedy)
         }
     }
 }

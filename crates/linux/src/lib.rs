@@ -26,6 +26,7 @@ pub mod nodes;
 pub mod page_cache;
 pub mod plain;
 pub mod process;
+pub mod ready;
 pub mod rights;
 pub mod run_dir;
 pub mod standstill;

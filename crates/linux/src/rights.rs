@@ -45,7 +45,8 @@ pub(crate) fn effective_capabilities() -> u64 {
     parse_capabilities(&fs::read_to_string("/proc/self/status").unwrap_or_default())
 }
 
-fn parse_capabilities(status: &str) -> u64 {
+/// The capabilities in force by `/proc/PID/status`, as bits.
+pub fn parse_capabilities(status: &str) -> u64 {
     status
         .lines()
         .find_map(|line| line.strip_prefix("CapEff:"))

@@ -206,13 +206,11 @@ fn bpf_and_smaps_agree_on_every_mapping() {
     touch.ask("protect read 500 10");
     let process = process_of(&touch);
     let all = [
-        VmFlags::SHARED,
         VmFlags::PFNMAP,
         VmFlags::LOCKED,
         VmFlags::IO,
         VmFlags::SEQ_READ,
         VmFlags::RAND_READ,
-        VmFlags::DONTEXPAND,
         VmFlags::HUGETLB,
         VmFlags::MIXEDMAP,
     ];

@@ -39,6 +39,7 @@ use crate::keeper::look_at;
 use strata_linux::cgroup::GroupReader;
 use strata_linux::process::MachineMemory;
 use strata_linux::process::launch::{Child, CommandSpec, InheritedSignals, spawn};
+use strata_linux::ready::is_any_readable;
 use strata_linux::run_dir::ProcessMark;
 
 /// Time between two samples of usage.
@@ -210,13 +211,13 @@ impl Watch<'_> {
             match &self.program {
                 None if !has_started => has_started = self.look_for_program(),
                 None => {}
-                Some(seen) if is_readable(seen.pidfd.as_fd()) => self.close(),
+                Some(seen) if has_ended(seen) => self.close(),
                 Some(_) => self.sample(),
             }
             match wanted() {
                 Wanted::All => {}
-                Wanted::End => self.end(),
-                Wanted::EndAtOnce => self.end_at_once(),
+                Wanted::End => self.end(false),
+                Wanted::EndAtOnce => self.end(true),
             }
         }
     }
@@ -227,10 +228,7 @@ impl Watch<'_> {
             Some(seen) => seen.next_sample.saturating_duration_since(Instant::now()),
             None => START_PAUSE,
         };
-        let timeout = Timespec {
-            tv_sec: i64::try_from(due.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: due.subsec_nanos().into(),
-        };
+        let timeout = Timespec::try_from(due).ok();
         let mut fds = vec![
             PollFd::new(&self.pipe, PollFlags::IN),
             PollFd::from_borrowed_fd(self.strata.pidfd(), PollFlags::IN),
@@ -238,7 +236,7 @@ impl Watch<'_> {
         if let Some(seen) = &self.program {
             fds.push(PollFd::new(&seen.pidfd, PollFlags::IN));
         }
-        match poll(&mut fds, Some(&timeout)) {
+        match poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(errno) => return Err(io_error("waiting for the command")(errno.into())),
         }
@@ -264,10 +262,10 @@ impl Watch<'_> {
     /// Looks whether the session names its program; whether there is nothing more to look for.
     fn look_for_program(&mut self) -> bool {
         // A run without a name is called by its pid.
-        let Some(view) = look_at(&self.strata.pid().to_string()) else {
+        let Some(state) = look_at(&self.strata.pid().to_string()) else {
             return false;
         };
-        let Some(mark) = view.program else {
+        let Some(mark) = state.program else {
             return false;
         };
         let pidfd = Pid::from_raw(mark.pid)
@@ -277,12 +275,12 @@ impl Watch<'_> {
             // It has ended already.
             return true;
         };
-        let group = view.groups.first();
+        let group = state.groups.first();
         let now = Instant::now();
         self.program = Some(UnderWay {
             pid: mark.pid,
             pidfd,
-            group: group.and_then(|path| GroupReader::open(path).ok()),
+            group: group.and_then(|group| GroupReader::open(&group.path).ok()),
             began: now,
             kernel_threads: KernelThreads::read(),
             disk_read_bytes: disks::read_bytes(),
@@ -329,33 +327,25 @@ impl Watch<'_> {
         self.seen.kernel_threads_ms = kernel_threads.map(|(after, before)| after.since_ms(&before));
     }
 
-    /// Has the run end: a terminal has told everybody already, others have not.
-    fn end(&mut self) {
+    /// Has the run end: a terminal has told everybody already, others have not. The command alone is killed, late or `at_once`:
+    /// Strata itself is to live, because it clears up.
+    fn end(&mut self, at_once: bool) {
         let (since, sent) = *self.told.get_or_insert_with(|| (Instant::now(), None));
         let elapsed = since.elapsed();
-        if elapsed >= KILL_AFTER && sent == Some(Signal::TERM) {
-            // Strata itself is to live: it clears up.
-            if let Some(seen) = &self.program {
+        // Whoever is told may have ended; then its status comes next.
+        let told = match (&self.program, sent) {
+            (Some(_), Some(Signal::KILL)) => return,
+            (Some(seen), _) if at_once || sent.is_some() && elapsed >= KILL_AFTER => {
                 let _ended = pidfd_send_signal(&seen.pidfd, Signal::KILL);
+                Signal::KILL
             }
-            self.told = Some((since, Some(Signal::KILL)));
-        } else if elapsed >= TERM_AFTER && sent.is_none() {
-            // It may have ended; then its status comes next.
-            let _ended = self.strata.signal(Signal::TERM);
-            self.told = Some((since, Some(Signal::TERM)));
-        }
-    }
-
-    /// Has the command killed at once; Strata itself is to live, because it clears up.
-    fn end_at_once(&mut self) {
-        let (since, sent) = *self.told.get_or_insert_with(|| (Instant::now(), None));
-        let Some(seen) = self.program.as_ref() else {
-            return self.end();
+            (_, None) if elapsed >= TERM_AFTER => {
+                let _ended = self.strata.signal(Signal::TERM);
+                Signal::TERM
+            }
+            _ => return,
         };
-        if sent != Some(Signal::KILL) {
-            let _ended = pidfd_send_signal(&seen.pidfd, Signal::KILL);
-            self.told = Some((since, Some(Signal::KILL)));
-        }
+        self.told = Some((since, Some(told)));
     }
 
     fn outcome(
@@ -464,13 +454,8 @@ fn last_words(output: &Output<'_>) -> String {
     said.trim_start_matches("strata: error: ").to_owned()
 }
 
-fn is_readable(fd: std::os::fd::BorrowedFd<'_>) -> bool {
-    let at_once = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
-    poll(&mut fds, Some(&at_once)).is_ok_and(|nr_ready| nr_ready > 0)
+fn has_ended(program: &UnderWay) -> bool {
+    is_any_readable(&[program.pidfd.as_fd()], Duration::ZERO).unwrap_or(false)
 }
 
 #[cfg(test)]

@@ -50,7 +50,7 @@ const CAPABILITIES: [Capability; 5] = [
 
 pub(super) fn checks(machine: &Machine) -> Vec<Check> {
     let status = machine.text("/proc/self/status").unwrap_or_default();
-    let held = effective(&status);
+    let held = rights::parse_capabilities(&status);
     CAPABILITIES
         .iter()
         .map(|capability| examine(capability, held))
@@ -73,13 +73,6 @@ fn examine(capability: &Capability, held: u64) -> Check {
             None => check.missing("not held", advice),
         }
     }
-}
-
-/// The effective set of `/proc/self/status`.
-fn effective(status: &str) -> u64 {
-    let hex = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    hex.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok())
-        .unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -8,27 +8,10 @@ use std::path::PathBuf;
 
 use super::state::State;
 use strata_linux::run_dir::{ProcessMark, SOCKET_NAME, run_dir};
-use strata_linux::swap::SwapRecord;
 
-/// What another Strata says of its run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct SessionView {
-    /// The process under the budget, once it has been started.
-    pub(crate) program: Option<ProcessMark>,
-    /// The groups that the session acts on.
-    pub(crate) groups: Vec<PathBuf>,
-    /// The swap that the session has made.
-    pub(crate) swap: Option<SwapRecord>,
-}
-
-/// Looks at the session of that name; `None` where there is none, none yet, or none that may be read.
-pub(crate) fn look_at(id: &str) -> Option<SessionView> {
-    let state = State::load(&run_dir().join(id)).ok()??;
-    Some(SessionView {
-        swap: state.swap().cloned(),
-        program: state.program,
-        groups: state.groups.into_iter().map(|group| group.path).collect(),
-    })
+/// What the session of that name says of itself; `None` where there is none, none yet, or none that may be read.
+pub(crate) fn look_at(id: &str) -> Option<State> {
+    State::load(&run_dir().join(id)).ok()?
 }
 
 /// The groups that runs act on. Nobody is asked: one that is stopped would not answer.

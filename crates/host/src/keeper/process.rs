@@ -31,13 +31,13 @@ use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getppid, kill_process, waitid};
 
 use super::session::{Session, hold};
 use super::state::{State, remove_directory};
 use super::undo::{Due, UndoError, carry_out, is_waiting, put_values_back};
 use strata_linux::process::read_stat;
+use strata_linux::ready::is_any_readable;
 use strata_linux::sys::detach::detach;
 use strata_linux::sys::heartbeat::Heartbeat;
 
@@ -48,16 +48,8 @@ const DONE: u8 = b'D';
 const ASLEEP: u8 = b'S';
 /// Strata is awake, whether or not it has stopped.
 const AWAKE: u8 = b'A';
-/// No waiting.
-const AT_ONCE: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 0,
-};
 /// How often the keeper looks how Strata is.
-const LOOK_PAUSE: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 250_000_000,
-};
+const LOOK_PAUSE: Duration = Duration::from_millis(250);
 /// So many of these pauses make a second.
 const LOOKS_PER_S: u64 = 4;
 /// A Strata that waits for something and is so late gives way at no limit: its limits are undone, milliseconds.
@@ -331,15 +323,14 @@ fn attend(pipe: BorrowedFd<'_>, strata: &Strata, directory: &Path) -> bool {
     let mut is_asleep = false;
     let mut nr_looks = 0_u64;
     loop {
-        let mut fds = [PollFd::from_borrowed_fd(pipe, PollFlags::IN)];
-        match poll(&mut fds, Some(&LOOK_PAUSE)) {
-            Ok(0) if !is_asleep => {
+        match is_any_readable(&[pipe], LOOK_PAUSE) {
+            Ok(false) if !is_asleep => {
                 nr_looks += 1;
                 // Where no limit needs it awake nothing is heard of it, and its state tells.
                 if (strata.late_ms() > 0 || nr_looks.is_multiple_of(LOOKS_PER_S))
                     && strata.state() == Some('T')
                     // Stopped it writes no more: what it has said before lies in the pipe by now.
-                    && poll(&mut fds, Some(&AT_ONCE)) == Ok(0)
+                    && is_any_readable(&[pipe], Duration::ZERO).is_ok_and(|is_told| !is_told)
                     && let Some(pid) = strata.pid
                 {
                     let _ = kill_process(pid, Signal::CONT);
@@ -352,9 +343,9 @@ fn attend(pipe: BorrowedFd<'_>, strata: &Strata, directory: &Path) -> bool {
                     strata.heartbeat.iter().for_each(Heartbeat::note_missed);
                 }
             }
-            Ok(0) | Err(rustix::io::Errno::INTR) => {}
+            Ok(false) => {}
             Err(_) => return false,
-            Ok(_) => {
+            Ok(true) => {
                 let mut word = [0];
                 match rustix::io::read(pipe, &mut word) {
                     Ok(1) if word[0] == DONE => return true,

@@ -30,7 +30,7 @@ const VERSION: u32 = 1;
 /// What is in `state.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct State {
+pub(crate) struct State {
     version: u32,
     pub(super) boot_id: String,
     pub(super) owner: ProcessMark,
@@ -39,9 +39,9 @@ pub(super) struct State {
     pub(super) keeper: Option<ProcessMark>,
     /// The groups that are acted on.
     #[serde(default)]
-    pub(super) groups: Vec<GroupMark>,
+    pub(crate) groups: Vec<GroupMark>,
     /// The process under a budget, if there is one in particular.
-    pub(super) program: Option<ProcessMark>,
+    pub(crate) program: Option<ProcessMark>,
     /// An attached group whose processes are the program.
     #[serde(default, with = "as_text::option")]
     pub(super) group: Option<PathBuf>,
@@ -97,7 +97,7 @@ impl State {
     }
 
     /// The swap that is recorded.
-    pub(super) fn swap(&self) -> Option<&SwapRecord> {
+    pub(crate) fn swap(&self) -> Option<&SwapRecord> {
         self.undo.iter().find_map(|undo| match undo {
             Undo::Swap(record) => Some(record),
             _ => None,

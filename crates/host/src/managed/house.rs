@@ -72,7 +72,7 @@ impl House {
 
     /// The swap that a guard has left in use which has ended.
     pub fn left() -> Option<SwapStatus> {
-        SwapStatus::of(&keeper::look_at(NAME)?.swap?.path)
+        SwapStatus::of(&keeper::look_at(NAME)?.swap()?.path)
     }
 
     /// What writes down what has to be undone, without that anybody waits.

@@ -10,18 +10,16 @@
 //! - I2: the command is waited for to its end whatever becomes of the watching.
 
 use super::{Observer, Subject, SubjectError};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 use strata_linux::access::{self, AccessChoice, AccessError};
-use strata_linux::process::job::{self, Job, Terminal, Then};
-use strata_linux::process::launch::{
-    Child, CommandSpec, InheritedSignals, LaunchError, WaitStatus, spawn,
-};
+use strata_linux::process::job::{self, Job, Then};
+use strata_linux::process::launch::{Child, CommandSpec, InheritedSignals, LaunchError, spawn};
 use strata_linux::process::signals::{Signals, Wish};
+use strata_linux::ready::is_any_readable;
 
 /// An attached target that has ended wakes nobody: it is looked at this often.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -315,13 +313,8 @@ impl Watch {
                 self.attended.exit_status = Some((code & 0xff) as u8);
                 return Ok(true);
             }
-            match status {
-                WaitStatus::Stopped(signal) => {
-                    let then = self.job.stopped(signal, Terminal::find(), Instant::now());
-                    self.heed(then);
-                }
-                _ => self.job.went_on(),
-            }
+            let then = self.job.changed(status);
+            self.heed(then);
         }
         Ok(false)
     }
@@ -339,19 +332,10 @@ impl Watch {
     }
 
     fn sleep(&self, time: Duration) -> Result<(), AttendError> {
-        let child = self.child.as_ref().map(Child::pidfd);
-        let mut fds: Vec<PollFd<'_>> = std::iter::once(self.signals.fd())
-            .chain(child)
-            .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
-            .collect();
-        let timeout = Timespec {
-            tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: i64::from(time.subsec_nanos()),
-        };
-        match poll(&mut fds, Some(&timeout)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-            Err(errno) => Err(io_error("waiting for events")(errno.into())),
-        }
+        let mut fds = vec![self.signals.fd()];
+        fds.extend(self.child.as_ref().map(Child::pidfd));
+        is_any_readable(&fds, time).map_err(io_error("waiting for events"))?;
+        Ok(())
     }
 }
 

@@ -14,10 +14,10 @@ use std::time::Duration;
 use super::files::FilesError;
 use crate::engine::census::{Censuses, Told};
 use strata_linux::access::census::{
-    Budget, CacheWatch, CensusCost, GroupNames, IdleEstimate, Kind, Sums, Taken, WHOLE_WATCH,
-    Wanted, WatchQuestion,
+    Budget, CacheWatch, CensusCost, IdleEstimate, Kind, Sums, Taken, WHOLE_WATCH, Wanted,
+    WatchQuestion,
 };
-use strata_linux::cgroup::{CgroupError, GroupReader};
+use strata_linux::cgroup::{CgroupError, GroupNames, GroupReader};
 use strata_linux::page_cache::{CountReset, ResetReport};
 
 /// A census may look at as much as this allows: all of the memory of most machines.

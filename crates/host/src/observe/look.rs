@@ -101,10 +101,10 @@ impl Looker {
     }
 
     /// Walks a space and clears its accessed bits, if it is rested.
-    fn look(&mut self, look: Look, listener: &mut dyn Listener) -> Looked {
+    fn look(&mut self, mut look: Look, listener: &mut dyn Listener) -> Looked {
         let cpu_before_ns = thread_cpu_ns();
         let mut looked = Looked {
-            unclear: look.unclear,
+            unclear: std::mem::take(&mut look.unclear),
             is_whole: false,
             outcome: Ok([0; 2]),
             cost: WalkCost::default(),
@@ -114,28 +114,18 @@ impl Looker {
             mappers: Duration::ZERO,
             cpu_ns: 0,
         };
-        let asked = Asked {
-            id: look.id,
-            process: &look.process,
-            known: look.known,
-            is_rested: look.is_rested,
-            wants_mappers: look.wants_mappers,
-            intent: look.intent,
-        };
-        looked.outcome = self.walk(&asked, listener, &mut looked);
+        looked.outcome = self.walk(&look, listener, &mut looked);
         looked.cpu_ns = thread_cpu_ns().saturating_sub(cpu_before_ns);
         looked
     }
 
     fn walk(
         &mut self,
-        asked: &Asked<'_>,
+        asked: &Look,
         listener: &mut dyn Listener,
         looked: &mut Looked,
     ) -> Result<NrEntries, AccessError> {
-        let Asked {
-            process, is_rested, ..
-        } = *asked;
+        let (process, is_rested) = (&*asked.process, asked.is_rested);
         let flags = self.source.vm_flags(process)?;
         listener.note_progress();
         let raw = process
@@ -225,12 +215,12 @@ impl Looker {
     /// Clears what was not cleared with its chunk.
     fn clear(
         &mut self,
-        asked: &Asked<'_>,
+        asked: &Look,
         found: &Found,
         is_at_once: bool,
         cleared: &mut Cleared,
     ) -> Result<(), AccessError> {
-        let (process, intent) = (asked.process, asked.intent);
+        let (process, intent) = (&*asked.process, asked.intent);
         let nr_entries = found.nr_entries;
         if is_at_once {
             // It has grown since, and nothing was noted to be restored: cleared next time.
@@ -281,16 +271,6 @@ impl Looker {
     }
 }
 
-/// [`Look`] without what is given back changed.
-struct Asked<'a> {
-    id: SpaceId,
-    process: &'a Process,
-    known: Option<NrEntries>,
-    is_rested: bool,
-    wants_mappers: bool,
-    intent: ClearIntent,
-}
-
 /// Reads the tables of pieces again, right after they were cleared: what is accessed still can't be cleared, or is in use.
 fn look_again(
     source: &mut dyn AccessSource,
@@ -315,7 +295,7 @@ fn look_again(
 
 /// Tells which anonymous pages of these tables several processes map. A process that ends meanwhile is gone at the next
 /// walk.
-fn tell_mappers(asked: &Asked<'_>, tables: &[TableNo], listener: &mut dyn Listener) {
+fn tell_mappers(asked: &Look, tables: &[TableNo], listener: &mut dyn Listener) {
     let mut entries: Vec<PagemapEntry> = Vec::new();
     for table in tables {
         let range = AddrRange::new(table.start(), table.start() + TABLE_BYTES);

@@ -15,10 +15,10 @@ use crate::pages::table::Table;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use strata_linux::access::{Bits512, TableRecord, TableShape};
-use strata_linux::addr::{TABLE_BYTES, TABLE_ENTRIES, TableNo};
+use strata_linux::addr::{TABLE_BYTES, TableNo};
 use strata_linux::bits;
 use strata_linux::process::{Mapping, MappingClass, Process};
-use strata_lru::{AccessVia, Arrival, Cause, GoneCause, GroupId, NodeId, Order, Policy};
+use strata_lru::{AccessVia, Arrival, Cause, GoneCause, GroupId, NodeId, Policy};
 
 /// All memory is taken for one node.
 const NODE: NodeId = NodeId(0);
@@ -163,17 +163,8 @@ impl Space {
 
     /// Base pages that were evicted and are not back.
     pub(crate) fn nr_shadow_pages(&self) -> u64 {
-        self.tables
-            .values()
-            .map(|table| {
-                let scale = if table.is_huge {
-                    TABLE_ENTRIES as u64
-                } else {
-                    1
-                };
-                bits::count(table.shadowed) * scale
-            })
-            .sum()
+        let of = |table: &Table| bits::count(table.shadowed) * table.order().nr_pages();
+        self.tables.values().map(of).sum()
     }
 
     /// Heap bytes in use.
@@ -234,12 +225,8 @@ impl SpaceWalk<'_> {
             };
             if mapping.unreclaimable.is_some() {
                 let present = bits::and(record.present, mask);
-                let scale = if table.is_huge {
-                    Order::PMD.nr_pages()
-                } else {
-                    1
-                };
-                self.space.findings.nr_unreclaimable_pages += bits::count(present) * scale;
+                self.space.findings.nr_unreclaimable_pages +=
+                    bits::count(present) * table.order().nr_pages();
             } else {
                 covered = bits::or(covered, mask);
                 self.apply_mapping(record, table, mapping, mask);
@@ -284,11 +271,7 @@ impl SpaceWalk<'_> {
             self.appear(record, table, mapping, index);
         }
 
-        let order = if table.is_huge {
-            Order::PMD
-        } else {
-            Order::BASE
-        };
+        let order = table.order();
         let accessed = bits::and(bits::or(record.accessed, self.seen), mask);
         for index in bits::ones(bits::and(present, table.tracked)) {
             let folio = table.folio(index);
@@ -304,11 +287,7 @@ impl SpaceWalk<'_> {
     }
 
     fn appear(&mut self, record: &TableRecord, table: &mut Table, mapping: &Mapping, index: usize) {
-        let order = if table.is_huge {
-            Order::PMD
-        } else {
-            Order::BASE
-        };
+        let order = table.order();
         let is_accessed = bits::has(record.accessed, index);
         let shadow = table.shadow(index);
         let arrival = Arrival {
@@ -339,11 +318,7 @@ impl SpaceWalk<'_> {
     }
 
     fn drop_pages(&mut self, table: &mut Table, pages: Bits512, cause: GoneCause) {
-        let order = if table.is_huge {
-            Order::PMD
-        } else {
-            Order::BASE
-        };
+        let order = table.order();
         for index in bits::ones(pages) {
             let folio = table.folio(index);
             if self.engine.places.is_in_flight(folio) {

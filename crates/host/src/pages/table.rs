@@ -11,7 +11,7 @@
 use strata_linux::access::Bits512;
 use strata_linux::addr::{PAGE_BYTES, TABLE_BYTES, TABLE_ENTRIES};
 use strata_linux::bits;
-use strata_lru::{FolioId, Shadow};
+use strata_lru::{FolioId, Order, Shadow};
 
 /// Above this many used slots the array is smaller or quicker than the list.
 const SPARSE_SLOTS_MAX: usize = 128;
@@ -119,6 +119,14 @@ impl Table {
         debug_assert!(bits::is_empty(self.tracked));
         self.shadowed = bits::NONE;
         self.is_huge = is_huge;
+    }
+
+    /// How much each of its entries maps.
+    pub(crate) fn order(&self) -> Order {
+        match self.is_huge {
+            true => Order::PMD,
+            false => Order::BASE,
+        }
     }
 
     /// The folio at a tracked page.

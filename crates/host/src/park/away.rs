@@ -23,7 +23,7 @@ use strata_linux::access::{self, AccessChoice, AccessError};
 use strata_linux::actuator::PutAway;
 use strata_linux::addr::{AddrRange, PAGE_BYTES};
 use strata_linux::cgroup::{GroupReader, reclaim_all};
-use strata_linux::process::Process;
+use strata_linux::process::{MemoryUse, Process};
 use strata_linux::run_dir::ProcessMark;
 use strata_linux::swap::{self, SwapSpec};
 use strata_lru::SpaceNo;
@@ -143,12 +143,12 @@ pub fn park(config: &ParkConfig) -> Result<Parked, ParkError> {
         return Err(ParkError::Vital("process 1".to_owned()));
     }
     let mut target = Target::look(config)?;
-    let Named { id, name } = target.named.clone();
+    let id = target.id.clone();
     target.check()?;
     let started = Instant::now();
-    let before = Usage::of(&target.processes());
+    let before = target.memory_use();
     if config.is_dry_run {
-        return Ok(target.would(config, id, name, before));
+        return Ok(target.would(config, before));
     }
     let _lock = note::lock(&id)?;
     let mut notes: Vec<String> = house::prepare(&config.swap)?.into_iter().collect();
@@ -157,9 +157,9 @@ pub fn park(config: &ParkConfig) -> Result<Parked, ParkError> {
         target.stop(halt)?;
     }
     let held = target.held();
-    let mut note = Note::new(&id, name, target.noted(&held))?;
-    note.resident_before_bytes = before.resident_bytes;
-    note.swapped_before_bytes = before.swapped_bytes;
+    let mut note = Note::new(&id, target.name.clone(), target.noted(&held))?;
+    note.resident_before_bytes = before.pss_bytes;
+    note.swapped_before_bytes = before.swap_pss_bytes;
     // What stands still under another id is to go on with this one, too.
     note.halted = note::halted_of(&note.running());
     if let Some(halt) = &halt {
@@ -179,7 +179,7 @@ pub fn park(config: &ParkConfig) -> Result<Parked, ParkError> {
     }
     target.observer.read_again(|_| true);
     target.pages.observe(&mut target.observer);
-    let after = Usage::of(&target.processes());
+    let after = target.memory_use();
     let taking = target.observer.elapsed().saturating_sub(begun);
     let mut source = access::open(config.access)?;
     let kept = kept::reckon(
@@ -188,76 +188,41 @@ pub fn park(config: &ParkConfig) -> Result<Parked, ParkError> {
         source.as_mut(),
         &asked,
         taking,
-        after.resident_bytes,
+        after.pss_bytes,
     );
-    note.resident_after_bytes = Some(after.resident_bytes);
+    note.resident_after_bytes = Some(after.pss_bytes);
     note.save()?;
-    let halted = note.halted.clone();
     if let Some(mut halt) = halt {
         notes.append(&mut halt.notes);
         notes.extend(halt.leave());
     }
-    Ok(target.parked(
-        id,
-        note.name,
-        [before, after],
-        started.elapsed(),
+    Ok(Parked {
+        seconds: started.elapsed().as_secs_f64(),
         kept,
-        halted,
+        halted: note.halted,
         notes,
-    ))
+        ..target.parked(before, after)
+    })
 }
 
-/// What processes use, each page by its share.
-#[derive(Clone, Copy, Debug, Default)]
-struct Usage {
-    resident_bytes: u64,
-    swapped_bytes: u64,
-}
-
-impl Usage {
-    fn of(processes: &[(SpaceId, Arc<Process>)]) -> Usage {
-        let used = processes
-            .iter()
-            .filter_map(|(_, process)| process.memory_use().ok());
-        used.fold(Usage::default(), |sum, used| Usage {
-            resident_bytes: sum.resident_bytes + used.pss_bytes,
-            swapped_bytes: sum.swapped_bytes + used.swap_pss_bytes,
-        })
-    }
-}
-
-/// What it is called.
-#[derive(Clone, Debug)]
-struct Named {
-    id: String,
-    name: String,
-}
-
-impl Named {
-    /// To be asked before it is looked at: what ends meanwhile had a name.
-    fn of(subject: &Subject) -> Result<Named, SubjectError> {
-        let pid = match subject {
-            Subject::Cgroup(path) => {
-                let group = GroupReader::open(path)?;
-                return Ok(Named {
-                    id: note::id_of_group(group.name(), group.id()?),
-                    name: group.name().to_owned(),
-                });
-            }
-            Subject::Process(pid) | Subject::Tree(pid) => *pid,
-            Subject::Processes(pids) => pids.first().copied().unwrap_or_default(),
-        };
-        Ok(Named {
-            id: pid.to_string(),
-            name: Process::open(pid)?.comm().to_owned(),
-        })
-    }
+/// What a subject is called, and by which id it is woken. To be asked before it is looked at: what ends meanwhile had a name.
+fn id_and_name(subject: &Subject) -> Result<(String, String), SubjectError> {
+    let pid = match subject {
+        Subject::Cgroup(path) => {
+            let group = GroupReader::open(path)?;
+            let id = note::id_of_group(group.name(), group.id()?);
+            return Ok((id, group.name().to_owned()));
+        }
+        Subject::Process(pid) | Subject::Tree(pid) => *pid,
+        Subject::Processes(pids) => pids.first().copied().unwrap_or_default(),
+    };
+    Ok((pid.to_string(), Process::open(pid)?.comm().to_owned()))
 }
 
 /// Whose memory it is, and how old.
 struct Target {
-    named: Named,
+    id: String,
+    name: String,
     subject: Subject,
     observer: Observer,
     pages: AgedPages,
@@ -273,8 +238,10 @@ type Held = BTreeMap<SpaceId, Vec<Generation>>;
 impl Target {
     /// Walks twice: the first tells what was accessed at any time, the second what is in use.
     fn look(config: &ParkConfig) -> Result<Target, ParkError> {
+        let (id, name) = id_and_name(&config.subject)?;
         let mut target = Target {
-            named: Named::of(&config.subject)?,
+            id,
+            name,
             subject: config.subject.clone(),
             observer: Observer::open(&config.subject, config.access)?,
             pages: AgedPages::new(),
@@ -296,7 +263,7 @@ impl Target {
     }
 
     fn check(&self) -> Result<(), ParkError> {
-        let Named { id, name } = &self.named;
+        let Target { id, name, .. } = self;
         let who = match &self.subject {
             Subject::Cgroup(_) => name.clone(),
             _ => format!("{id} ({name})"),
@@ -452,66 +419,60 @@ impl Target {
 
     /// Has the kernel take what several of them map, where they are a group.
     fn take_common(&self) -> Option<String> {
-        let left = Usage::of(&self.processes()).resident_bytes;
+        let left = self.memory_use().pss_bytes;
         let group = self.group().filter(|_| left >= SHARED_BYTES_MIN)?;
         reclaim_all(&group).err().map(|error| error.to_string())
     }
 
-    fn would(&self, config: &ParkConfig, id: String, name: String, before: Usage) -> Parked {
+    fn would(&self, config: &ParkConfig, before: MemoryUse) -> Parked {
         let asked = self.keep(config, &self.held());
         let bytes: u64 = asked
             .values()
             .flatten()
             .map(|range| range.len_bytes())
             .sum();
-        let after = Usage {
-            resident_bytes: bytes.min(before.resident_bytes),
+        let after = MemoryUse {
+            pss_bytes: bytes.min(before.pss_bytes),
             ..before
         };
-        let mut parked = self.parked(
-            id,
-            name,
-            [before, after],
-            Duration::ZERO,
-            Vec::new(),
-            Halted::No,
-            Vec::new(),
-        );
-        parked.is_dry_run = true;
-        parked
+        Parked {
+            is_dry_run: true,
+            ..self.parked(before, after)
+        }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "each is a field of the report")]
-    fn parked(
-        &self,
-        id: String,
-        name: String,
-        [before, after]: [Usage; 2],
-        took: Duration,
-        kept: Vec<Kept>,
-        halted: Halted,
-        notes: Vec<String>,
-    ) -> Parked {
+    /// What became of it by what it used before and uses afterwards; nothing else is told yet.
+    fn parked(&self, before: MemoryUse, after: MemoryUse) -> Parked {
         let memory_of = |bytes| swap::memory_of_swapped(bytes).unwrap_or(0);
         let swap_memory_bytes =
-            memory_of(after.swapped_bytes).saturating_sub(memory_of(before.swapped_bytes));
-        let spent = after.resident_bytes + swap_memory_bytes;
+            memory_of(after.swap_pss_bytes).saturating_sub(memory_of(before.swap_pss_bytes));
+        let spent = after.pss_bytes + swap_memory_bytes;
         Parked {
-            id,
-            name,
+            id: self.id.clone(),
+            name: self.name.clone(),
             nr_processes: self.observer.processes().count(),
             is_dry_run: false,
-            resident_before_bytes: before.resident_bytes,
-            swapped_before_bytes: before.swapped_bytes,
-            resident_after_bytes: after.resident_bytes,
-            swapped_bytes: after.swapped_bytes.saturating_sub(before.swapped_bytes),
+            resident_before_bytes: before.pss_bytes,
+            swapped_before_bytes: before.swap_pss_bytes,
+            resident_after_bytes: after.pss_bytes,
+            swapped_bytes: after.swap_pss_bytes.saturating_sub(before.swap_pss_bytes),
             swap_memory_bytes,
-            net_freed_bytes: before.resident_bytes as i64 - spent as i64,
-            seconds: took.as_secs_f64(),
-            kept,
-            halted,
-            notes,
+            net_freed_bytes: before.pss_bytes as i64 - spent as i64,
+            seconds: 0.0,
+            kept: Vec::new(),
+            halted: Halted::No,
+            notes: Vec::new(),
         }
+    }
+
+    /// What its processes use, each page by its share.
+    fn memory_use(&self) -> MemoryUse {
+        let processes = self.observer.processes();
+        let used = processes.filter_map(|(_, process)| process.memory_use().ok());
+        used.fold(MemoryUse::default(), |sum, used| MemoryUse {
+            pss_bytes: sum.pss_bytes + used.pss_bytes,
+            swap_pss_bytes: sum.swap_pss_bytes + used.swap_pss_bytes,
+        })
     }
 }
 

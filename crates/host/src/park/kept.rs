@@ -13,6 +13,7 @@ use strata_linux::access::AccessSource;
 use strata_linux::addr::{AddrRange, PAGE_BYTES};
 use strata_linux::process::{
     Mapping, MappingClass, MemoryDevices, PagemapEntry, Process, Unreclaimable, classify,
+    mapping_at,
 };
 use strata_linux::swap;
 use strata_lru::SpaceNo;
@@ -149,7 +150,7 @@ impl Reckoning {
             }
             for (index, entry) in entries.iter().enumerate() {
                 let addr = start + index as u64 * PAGE_BYTES;
-                if let Some(mapping) = at(mappings, addr).filter(|_| entry.is_present()) {
+                if let Some(mapping) = mapping_at(mappings, addr).filter(|_| entry.is_present()) {
                     let is_asked = covers(asked, addr);
                     self.page(*entry, mapping, is_asked, is_used);
                 }
@@ -178,13 +179,6 @@ impl Reckoning {
             reason => *self.bytes.entry(reason).or_default() += PAGE_BYTES,
         }
     }
-}
-
-fn at(mappings: &[Mapping], addr: u64) -> Option<&Mapping> {
-    let next = mappings.partition_point(|mapping| mapping.range.end <= addr);
-    mappings
-        .get(next)
-        .filter(|mapping| mapping.range.start <= addr)
 }
 
 fn covers(ranges: &[AddrRange], addr: u64) -> bool {

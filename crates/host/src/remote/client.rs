@@ -96,7 +96,7 @@ fn running_in(run_dir: &Path) -> Result<Vec<Running>, RemoteError> {
     for name in names.into_iter().filter(|name| !is_no_run(name)) {
         let socket = run_dir.join(&name).join(SOCKET_NAME);
         // One that died without cleaning up has a socket that nobody listens on.
-        let is_there = match dial(&socket, Wait::No) {
+        let is_there = match dial(&socket, None) {
             Ok(_) => true,
             // A queue that is full is somebody's.
             Err(error) => matches!(
@@ -148,7 +148,7 @@ impl Running {
     }
 
     fn connect_within(&self, limit: Duration) -> Result<Connection, RemoteError> {
-        let stream = dial(&self.socket, Wait::Within(limit)).map_err(|source| {
+        let stream = dial(&self.socket, Some(limit)).map_err(|source| {
             let path = self.socket.clone();
             match source.kind() {
                 ErrorKind::WouldBlock => RemoteError::NoAnswer { path, limit },
@@ -245,21 +245,14 @@ impl Connection {
     }
 }
 
-/// How long a queue of connections that is full is waited for.
-#[derive(Clone, Copy, Debug)]
-enum Wait {
-    No,
-    Within(Duration),
-}
-
-/// Connects; `WouldBlock`: the queue stayed full.
-fn dial(socket: &Path, wait: Wait) -> io::Result<UnixStream> {
+/// Connects; `WouldBlock`: the queue of connections stayed full for the time to wait, or is full where none is given.
+fn dial(socket: &Path, wait: Option<Duration>) -> io::Result<UnixStream> {
     let flags = match wait {
-        Wait::No => SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
-        Wait::Within(_) => SocketFlags::CLOEXEC,
+        None => SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
+        Some(_) => SocketFlags::CLOEXEC,
     };
     let stream = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    if let Wait::Within(limit) = wait {
+    if let Some(limit) = wait {
         // It bounds connecting, too (unix(7)).
         set_socket_timeout(&stream, Timeout::Send, Some(limit))?;
     }
@@ -335,7 +328,7 @@ mod tests {
         let socket = directory.join(SOCKET_NAME);
         let _listener = UnixListener::bind(&socket).unwrap();
         let mut queued = Vec::new();
-        while let Ok(stream) = dial(&socket, Wait::No) {
+        while let Ok(stream) = dial(&socket, None) {
             queued.push(stream);
         }
         let (found, is_found) = std::sync::mpsc::channel();

@@ -4,10 +4,10 @@
 //! when anything is looked at (the caller).
 
 use super::{Doors, MetricsConfig, Question, RemoteServer};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
+use strata_linux::ready::is_any_readable;
 
 /// Answers scrapes, on a port or in a file.
 #[derive(Debug)]
@@ -42,13 +42,7 @@ impl Served {
             if left.is_zero() {
                 return troubles;
             }
-            let timeout = Timespec {
-                tv_sec: left.as_secs() as i64,
-                tv_nsec: i64::from(left.subsec_nanos()),
-            };
-            let mut fds = [PollFd::from_borrowed_fd(self.server.fd(), PollFlags::IN)];
-            // A signal ends the wait early: who waits looks what it meant.
-            if poll(&mut fds, Some(&timeout)).is_err() {
+            if is_any_readable(&[self.server.fd()], left).is_err() {
                 return troubles;
             }
             for ask in self.server.take() {

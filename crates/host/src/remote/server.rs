@@ -382,15 +382,12 @@ impl Talker {
         let time = next.map_or(WAIT_MAX, |next| {
             next.saturating_duration_since(now).min(WAIT_MAX)
         });
-        let timeout = Timespec {
-            tv_sec: time.as_secs() as i64,
-            tv_nsec: i64::from(time.subsec_nanos()),
-        };
+        let timeout = Timespec::try_from(time).ok();
         let mut fds = vec![PollFd::new(&self.wake, PollFlags::IN)];
         for pool in &self.pools {
             pool.poll_fds(now, &mut fds);
         }
-        let nr_ready = poll(&mut fds, Some(&timeout)).unwrap_or(0);
+        let nr_ready = poll(&mut fds, timeout.as_ref()).unwrap_or(0);
         let ready: Vec<PollFlags> = fds.iter().skip(1).map(PollFd::revents).collect();
         if nr_ready > 0 {
             let mut ready = ready.as_slice();

@@ -181,11 +181,7 @@ impl Arena {
             return Ok(());
         };
         self.beat(policy, FIRST_BEAT_MS);
-        match group.set_budget_bytes(self.budget_bytes) {
-            // The program has grown meanwhile; it is brought down tick by tick.
-            Ok(_) | Err(CgroupError::LimitBelowUsage { .. }) => {}
-            Err(error) => return Err(error),
-        }
+        group.set_budget_bytes(self.budget_bytes)?;
         self.oom = Some(group.watch_oom()?);
         self.thresholds = Some(Thresholds::new(
             &group,
@@ -295,12 +291,7 @@ impl Arena {
             match policy {
                 PolicyChoice::None => group.set_limit_bytes(Some(budget_bytes))?,
                 PolicyChoice::Engine(_) => {
-                    match group.set_budget_bytes(budget_bytes) {
-                        // The program has grown past the limit meanwhile; it is brought down to the
-                        // new budget tick by tick.
-                        Ok(_) | Err(CgroupError::LimitBelowUsage { .. }) => {}
-                        Err(error) => return Err(error),
-                    }
+                    group.set_budget_bytes(budget_bytes)?;
                     // The budget holds without; looks only come later.
                     self.thresholds = Thresholds::new(&group, budget_bytes, &self.watermarks)
                         .inspect_err(|error| tracing::debug!("{error}"))

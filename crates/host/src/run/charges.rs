@@ -14,6 +14,7 @@
 
 use strata_control::GroupStats;
 use strata_linux::cgroup::BudgetGroup;
+use strata_linux::process::keyed_bytes;
 use strata_linux::units::Bytes;
 use strata_lru::TimeMs;
 
@@ -43,14 +44,9 @@ impl Resident {
     }
 
     fn parse(status: &str) -> Option<Resident> {
-        let bytes = |name: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-            let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
-            kib.checked_mul(1024)
-        };
         Some(Resident {
-            anon_bytes: bytes("RssAnon:")?,
-            shmem_bytes: bytes("RssShmem:")?,
+            anon_bytes: keyed_bytes(status, "RssAnon")?,
+            shmem_bytes: keyed_bytes(status, "RssShmem")?,
         })
     }
 

@@ -15,8 +15,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use strata_linux::actuator::bring_back;
 use strata_linux::cgroup::GroupReader;
-use strata_linux::process::{Process, ProcessTree};
-use strata_linux::swap::{self, SWAPOFF_MARGIN_BYTES};
+use strata_linux::process::{MachineMemory, Process, ProcessTree};
+use strata_linux::swap::SWAPOFF_MARGIN_BYTES;
 
 /// From a slow disk it may take long.
 const BRING_BACK_MAX: Duration = Duration::from_secs(60);
@@ -50,7 +50,7 @@ impl Departure {
     }
 
     fn room_bytes(&self) -> u64 {
-        let available_bytes = swap::available_memory_bytes().unwrap_or(0);
+        let available_bytes = MachineMemory::read().map_or(0, |machine| machine.available_bytes);
         let below_limits_bytes = self.group.as_ref().and_then(GroupReader::room_bytes);
         room_bytes(available_bytes, below_limits_bytes)
     }

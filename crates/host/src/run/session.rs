@@ -34,7 +34,6 @@ use crate::run::trace::{Note, Recorder, Trace};
 use crate::run::usage::UsageMeter;
 use crate::run::would_evict::WouldEvict;
 use crate::sense::readings::Readings;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::time::{Duration, Instant};
 use strata_control::limit::{Limit, Standing};
 use strata_control::{GroupStats, Watermarks};
@@ -43,6 +42,7 @@ use strata_linux::hold_up::HoldUps;
 use strata_linux::process::job::Job;
 use strata_linux::process::launch::WaitStatus;
 use strata_linux::process::signals::{Signals, Wish};
+use strata_linux::ready::is_any_readable;
 use strata_lru::TimeMs;
 
 /// Less than this no process can start in.
@@ -140,25 +140,15 @@ impl Session<'_> {
 
     /// Sleeps until the time is up or something happens.
     fn sleep(&self, wait_ms: u64) -> Result<(), RunError> {
-        let mut fds = vec![PollFd::from_borrowed_fd(self.signals.fd(), PollFlags::IN)];
-        fds.extend(
-            self.program
-                .end_fd()
-                .into_iter()
-                .chain(self.arena.event_fds())
-                .chain(self.managed.as_ref().and_then(ReclaimLoop::pageout_fd))
-                .chain(self.remote.as_ref().map(RemoteServer::fd))
-                .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)),
-        );
-        let timeout = Timespec {
-            tv_sec: i64::try_from(wait_ms / 1000).unwrap_or(i64::MAX),
-            tv_nsec: (wait_ms % 1000) as i64 * 1_000_000,
-        };
+        let mut fds = vec![self.signals.fd()];
+        fds.extend(self.program.end_fd());
+        fds.extend(self.arena.event_fds());
+        fds.extend(self.managed.as_ref().and_then(ReclaimLoop::pageout_fd));
+        fds.extend(self.remote.as_ref().map(RemoteServer::fd));
         self.arena.beat(&self.config.policy, wait_ms);
-        match poll(&mut fds, Some(&timeout)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-            Err(errno) => Err(io_error("waiting for events")(errno.into())),
-        }
+        is_any_readable(&fds, Duration::from_millis(wait_ms))
+            .map_err(io_error("waiting for events"))?;
+        Ok(())
     }
 
     fn tick(&mut self) -> u64 {

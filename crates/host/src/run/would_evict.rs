@@ -26,7 +26,9 @@ use strata_linux::access::{
 use strata_linux::actuator::{PageoutReport, PageoutRequest};
 use strata_linux::addr::{AddrRange, PAGE_BYTES, TableNo, TableSpan};
 use strata_linux::bits;
-use strata_linux::process::{Mapping, MappingClass, MemoryDevices, Process, VmFlags, classify};
+use strata_linux::process::{
+    Mapping, MappingClass, MemoryDevices, Process, VmFlags, classify, mapping_at,
+};
 use strata_linux::swap::{SwapSpec, known_free_swap_bytes};
 use strata_lru::Verdict;
 
@@ -296,13 +298,6 @@ fn mappings(process: &Process) -> Vec<Mapping> {
     let raw = process.read_maps().unwrap_or_default();
     let devices = MemoryDevices::of_process(process.pid()).unwrap_or_default();
     classify(&raw, &[], &devices)
-}
-
-fn mapping_at(mappings: &[Mapping], addr: u64) -> Option<&Mapping> {
-    let at = mappings.partition_point(|mapping| mapping.range.end <= addr);
-    mappings
-        .get(at)
-        .filter(|mapping| mapping.range.contains(addr))
 }
 
 /// What a mapping is called in a sum over mappings.

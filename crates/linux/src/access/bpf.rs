@@ -16,6 +16,7 @@ use super::{
     smaps_text,
 };
 use crate::addr::{AddrRange, TABLE_ENTRIES, TableNo, TableSpan};
+use crate::bits;
 use crate::process::{Process, VmFlags};
 use crate::rights;
 use crate::sys::bpf::{self, Attached, IterProgram, Target};
@@ -24,7 +25,7 @@ use crate::sys::bpf_shared::{
     HUGE_PROTNONE, HUGE_SPECIAL, KIND_HUGE, NODE_RANGES_MAX, NodeRange, RecordHead, SPANS_MAX,
     STATUS_DONE, STATUS_MORE, STATUS_MOVED, SharedMemory, WalkHeader, WalkRecord, WalkSpan,
 };
-use crate::sys::huge_zero::HugeZeroMapping;
+use crate::sys::mapping::HugeZeroMapping;
 use strata_lru::NodeId;
 
 /// How long one run may keep its CPU.
@@ -441,10 +442,6 @@ fn words(record: &[u8; VMA_RECORD_BYTES]) -> [u64; 3] {
     words
 }
 
-fn both(one: Bits512, other: Bits512) -> Bits512 {
-    Bits512(std::array::from_fn(|word| one.0[word] & other.0[word]))
-}
-
 fn pages_record(raw: &WalkRecord, tells_nodes: bool) -> TableRecord {
     let [present, protnone] = [raw.present, raw.protnone].map(Bits512);
     let [accessed, dirty] = [raw.accessed, raw.dirty].map(Bits512);
@@ -452,13 +449,13 @@ fn pages_record(raw: &WalkRecord, tells_nodes: bool) -> TableRecord {
         table: TableNo(raw.head.table),
         shape: TableShape::Pages,
         present,
-        accessed: both(accessed, present),
-        dirty: both(dirty, present),
+        accessed: bits::and(accessed, present),
+        dirty: bits::and(dirty, present),
         swapped: Bits512(raw.swapped),
         special: Bits512(raw.special),
         protnone,
-        protnone_accessed: both(accessed, protnone),
-        protnone_dirty: both(dirty, protnone),
+        protnone_accessed: bits::and(accessed, protnone),
+        protnone_dirty: bits::and(dirty, protnone),
         migrating: Bits512(raw.migrating),
         inactive: Bits512(raw.inactive),
         node: tells_nodes.then(|| raw.node.map(Bits512)),
@@ -476,14 +473,14 @@ fn huge_record(head: RecordHead, huge_zero: HugeZero, tells_nodes: bool) -> Tabl
         table: TableNo(head.table),
         shape: TableShape::Huge,
         present: all_if(HUGE_PRESENT),
-        accessed: both(all_if(HUGE_ACCESSED), all_if(HUGE_PRESENT)),
-        dirty: both(all_if(HUGE_DIRTY), all_if(HUGE_PRESENT)),
+        accessed: bits::and(all_if(HUGE_ACCESSED), all_if(HUGE_PRESENT)),
+        dirty: bits::and(all_if(HUGE_DIRTY), all_if(HUGE_PRESENT)),
         // Linux swaps out nothing larger than a page without splitting its entry.
         swapped: Bits512::default(),
         special: all_if(HUGE_SPECIAL),
         protnone: all_if(HUGE_PROTNONE),
-        protnone_accessed: both(all_if(HUGE_ACCESSED), all_if(HUGE_PROTNONE)),
-        protnone_dirty: both(all_if(HUGE_DIRTY), all_if(HUGE_PROTNONE)),
+        protnone_accessed: bits::and(all_if(HUGE_ACCESSED), all_if(HUGE_PROTNONE)),
+        protnone_dirty: bits::and(all_if(HUGE_DIRTY), all_if(HUGE_PROTNONE)),
         migrating: all_if(HUGE_MIGRATING),
         inactive: all_if(HUGE_INACTIVE),
         node: tells_nodes

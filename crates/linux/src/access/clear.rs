@@ -242,7 +242,7 @@ impl Clearer {
     }
 
     /// Whether [`clear_pieces`] clears this piece.
-    pub fn is_for_pieces(&self, piece: &YoungPiece) -> bool {
+    fn is_for_pieces(&self, piece: &YoungPiece) -> bool {
         !self.is_multi_gen || piece.kind == Kind::Anon
     }
 
@@ -274,8 +274,8 @@ impl Clearer {
                 nr_pages: nr_entries.iter().sum(),
             });
         }
-        let is_for_pieces = |piece: &&YoungPiece| !self.is_multi_gen || piece.kind == Kind::Anon;
-        let pieces: Vec<&YoungPiece> = young.iter().filter(is_for_pieces).collect();
+        let pieces = young.iter().filter(|piece| self.is_for_pieces(piece));
+        let pieces: Vec<&YoungPiece> = pieces.collect();
         let nr_file_pieces = (young.len() - pieces.len()) as u64;
         let files = Kind::File.index();
         self.clear_part(process, files, nr_file_pieces, nr_entries, &mut cleared)?;
@@ -503,12 +503,13 @@ mod tests {
     #[test]
     fn few_young_pages_are_cleared_one_by_one_where_pageout_chooses() {
         let clearer = clearer(false);
-        let few = YoungPiece::of_ranges(&[AddrRange::new(0, 100 * PAGE_BYTES)]);
-        assert!(clearer.is_cold_cheaper(&few, [20_000, 0]));
-        let scattered: Vec<_> = (0..5000)
-            .map(|page| AddrRange::new(2 * page * PAGE_BYTES, (2 * page + 1) * PAGE_BYTES))
-            .collect();
-        assert!(!clearer.is_cold_cheaper(&YoungPiece::of_ranges(&scattered), [20_000, 0]));
+        let piece = |nr_pages| YoungPiece {
+            range: AddrRange::new(0, nr_pages * PAGE_BYTES),
+            kind: Kind::Anon,
+            restore: bits::NONE,
+        };
+        assert!(clearer.is_cold_cheaper(&[piece(100)], [20_000, 0]));
+        assert!(!clearer.is_cold_cheaper(&[piece(1); 5000], [20_000, 0]));
     }
 
     #[test]

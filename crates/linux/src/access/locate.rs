@@ -11,6 +11,7 @@ use std::fs;
 use std::io::{self, Read};
 
 use crate::access::AccessError;
+use crate::nodes::ranges;
 use crate::rights;
 use crate::sys::bpf::{IterProgram, Target};
 use crate::sys::bpf_shared::{STATUS_UNSEEN, SharedMemory, WalkHeader};
@@ -150,25 +151,8 @@ fn find_pages_base(
 
 /// First physical address beyond memory, from the zones of every node; needs no privilege.
 pub(super) fn ram_end_bytes() -> io::Result<u64> {
-    parse_ram_end(&fs::read_to_string("/proc/zoneinfo")?)
-        .ok_or_else(|| io::Error::other("/proc/zoneinfo names no memory"))
-}
-
-fn parse_ram_end(zoneinfo: &str) -> Option<u64> {
-    let mut spanned_pages = 0;
-    let mut end_pages = 0;
-    for line in zoneinfo.lines() {
-        let mut words = line.split_ascii_whitespace();
-        match (words.next(), words.next().map(str::parse::<u64>)) {
-            (Some("spanned"), Some(Ok(pages))) => spanned_pages = pages,
-            (Some("start_pfn:"), Some(Ok(start))) if spanned_pages > 0 => {
-                end_pages = end_pages.max(start + spanned_pages);
-                spanned_pages = 0;
-            }
-            _ => {}
-        }
-    }
-    (end_pages > 0).then_some(end_pages * crate::addr::PAGE_BYTES)
+    let end = ranges::read()?.last().map_or(0, |range| range.end);
+    Ok(end * ranges::BLOCK_PAGES * crate::addr::PAGE_BYTES)
 }
 
 /// The kernel half of 5-level addresses starts lower: there bits 48 to 55 are used.
@@ -219,19 +203,6 @@ impl NoncePage {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn memory_ends_where_the_highest_zone_ends() {
-        let zoneinfo = "Node 0, zone      DMA\n        spanned  4095\n        present  3998\n  \
-                        start_pfn:           1\nNode 0, zone   Normal\n        spanned  5505024\n  \
-                        start_pfn:           1048576\nNode 0, zone  Movable\n        spanned  0\n  \
-                        start_pfn:           0\n";
-        assert_eq!(
-            parse_ram_end(zoneinfo),
-            Some((1_048_576 + 5_505_024) * 4096)
-        );
-        assert_eq!(parse_ram_end("nonsense"), None);
-    }
 
     #[test]
     fn candidates_cover_the_whole_of_memory_and_stop() {

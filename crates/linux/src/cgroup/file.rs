@@ -1,6 +1,6 @@
 //! Control files: kept open or read once, and the words in them.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -22,6 +22,13 @@ pub struct MemoryLimit {
     pub file: PathBuf,
     /// Value of the limit.
     pub bytes: u64,
+}
+
+/// The groups right below one, as far as they can be listed.
+pub(super) fn children(group: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(group).into_iter().flatten().flatten();
+    let is_group = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+    entries.filter(is_group).map(|entry| entry.path())
 }
 
 /// One control file, opened once and read from its start each time.
@@ -130,7 +137,7 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Reads a small control file that is seldom needed.
 pub(super) fn read_text(path: &Path) -> Result<String, CgroupError> {
-    std::fs::read_to_string(path).map_err(|source| CgroupError::io("reading", path, source))
+    fs::read_to_string(path).map_err(|source| CgroupError::io("reading", path, source))
 }
 
 /// File systems whose files are settings of the kernel (`linux/magic.h`): cgroup v1, v2, sysfs.
@@ -190,10 +197,10 @@ mod tests {
     fn what_a_journal_says_is_written_into_control_files_only() {
         let dir = tempfile::tempdir().expect("a directory");
         let file = dir.path().join("memory.max");
-        std::fs::write(&file, "mine").expect("written");
+        fs::write(&file, "mine").expect("written");
         let error = write_back(&file, "max").expect_err("no control file");
         assert!(matches!(error, CgroupError::NotOurs(_)), "{error}");
-        assert_eq!(std::fs::read_to_string(&file).expect("read"), "mine");
+        assert_eq!(fs::read_to_string(&file).expect("read"), "mine");
         assert!(!is_among_groups(dir.path()));
         let gone = dir.path().join("gone/memory.max");
         let error = write_back(&gone, "max").expect_err("gone");

@@ -5,7 +5,7 @@
 use std::sync::atomic::Ordering;
 
 use super::file::{UNLIMITED, keyed_number, lock, read_text, write_text};
-use super::{BudgetGroup, CgroupError, Offered, OomWatch, Version, written};
+use super::{BudgetGroup, CgroupError, OomWatch, Version, written};
 use crate::addr::PAGE_BYTES;
 
 impl BudgetGroup {
@@ -67,24 +67,27 @@ impl BudgetGroup {
 
     /// Sets the budget: remembers it as the measure of [`BudgetGroup::reclaim`], and sets the hard
     /// limit to `LimitDistances::backstop_bytes`, or above what is in use if that is more; then
-    /// [`BudgetGroup::settle_limit`] brings it down. Returns the limit as it stands.
-    pub fn set_budget_bytes(&self, budget_bytes: u64) -> Result<u64, CgroupError> {
+    /// [`BudgetGroup::settle_limit`] brings it down. Nor is it an error that usage has grown past the limit meanwhile: it is
+    /// brought down to the budget tick by tick.
+    pub fn set_budget_bytes(&self, budget_bytes: u64) -> Result<(), CgroupError> {
         self.budget_bytes.store(budget_bytes, Ordering::SeqCst);
         let of_usage = self.distances.backstop_bytes(self.usage_bytes()?);
         let limit = self.distances.backstop_bytes(budget_bytes).max(of_usage);
-        self.set_limit_bytes(Some(limit))?;
-        // (v2) The line of the last budget says nothing of this one, and nobody lifts it who does not
-        // know of it: usage would stay below a budget that is long gone.
-        self.release_high()?;
-        Ok(self.wanted_limit())
+        match self.set_limit_bytes(Some(limit)) {
+            // (v2) The line of the last budget says nothing of this one, and nobody lifts it who does not
+            // know of it: usage would stay below a budget that is long gone.
+            Ok(()) => self.release_high(),
+            Err(CgroupError::LimitBelowUsage { .. }) => Ok(()),
+            failed => failed,
+        }
     }
 
     /// Lowers a limit that stands above the budget's backstop (after [`BudgetGroup::relieve`], or
     /// because usage was higher when the budget was set) as far as usage allows without reclaim.
-    /// Writes nothing if it would gain less than a step. Returns the limit as it stands.
-    pub fn settle_limit(&self) -> Result<u64, CgroupError> {
+    /// Writes nothing if it would gain less than a step.
+    pub fn settle_limit(&self) -> Result<(), CgroupError> {
         let Some(budget) = self.budget_bytes() else {
-            return Ok(self.wanted_limit());
+            return Ok(());
         };
         let wanted = self.distances.backstop_bytes(budget);
         let backstop = wanted.min(self.ceiling());
@@ -93,15 +96,15 @@ impl BudgetGroup {
         let gain = self.wanted_limit().saturating_sub(lowest);
         let step = self.distances.line_distance_bytes(budget);
         let is_worth_it = gain >= step || (gain > 0 && lowest == backstop);
-        if is_worth_it {
-            self.set_limit_bytes(Some(lowest))?;
+        match is_worth_it {
+            true => self.set_limit_bytes(Some(lowest)),
+            false => Ok(()),
         }
-        Ok(self.wanted_limit())
     }
 
     /// Sets the kernel's balance of anon and file for reclaim in this group, 0..=200: for all of it
     /// on v1, for [`BudgetGroup::reclaim`] on v2 kernels that take it (6.8 and later).
-    pub fn set_swappiness(&self, swappiness: u8) -> Result<Offered, CgroupError> {
+    pub fn set_swappiness(&self, swappiness: u8) -> Result<(), CgroupError> {
         match self.version {
             Version::V1 => {
                 let path = self.path.join("memory.swappiness");
@@ -109,25 +112,24 @@ impl BudgetGroup {
                 let found = read_text(&file)?.trim().to_owned();
                 // What somebody else has set meanwhile stays.
                 if written::value_of(&found).is_some_and(|found| self.is_foreign(&path, found)) {
-                    return Ok(Offered::No);
+                    return Ok(());
                 }
                 self.note_original(&path, || Ok(found))?;
                 self.note_written(&path, swappiness.min(200).into())?;
-                write_text(&file, &swappiness.min(200).to_string())?;
-                Ok(Offered::Yes)
+                write_text(&file, &swappiness.min(200).to_string())
             }
             Version::V2 => {
                 let Some(file) = &self.reclaim else {
-                    return Ok(Offered::No);
+                    return Ok(());
                 };
                 // Asked once: a write waits for a request that another thread has under way.
                 let is_known = lock(&self.reclaim_swappiness).is_some();
                 // Zero bytes reclaim nothing, but the words are checked.
                 if !is_known && file.write(&format!("0 swappiness={swappiness}")).is_err() {
-                    return Ok(Offered::No);
+                    return Ok(());
                 }
                 *lock(&self.reclaim_swappiness) = Some(swappiness.min(200));
-                Ok(Offered::Yes)
+                Ok(())
             }
         }
     }

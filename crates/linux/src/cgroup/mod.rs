@@ -76,7 +76,7 @@ pub use freeze::{Freezer, HaltError, is_frozen, thaw};
 pub use held::{Hold, hold};
 pub use identity::GroupMark;
 use identity::Place;
-pub(crate) use ids::names_by_id;
+pub use ids::GroupNames;
 pub use kill::kill;
 use line_v2::HighLine;
 use mounts::{Mount, not_a_group, resolve};
@@ -99,15 +99,6 @@ use strata_lru::machine::{GroupStats, LimitDistances};
 /// How far below usage the line of v1 is brought in one step: twice as far after each success, half as far
 /// after a failure.
 const STEP_BYTES_MIN: u64 = 32 << 10;
-
-/// Whether the kernel here has a setting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Offered {
-    /// Set.
-    Yes,
-    /// This version of cgroups has no such setting; nothing changed.
-    No,
-}
 
 /// The version of the hierarchy a group would be made in.
 ///

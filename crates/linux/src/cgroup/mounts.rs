@@ -13,7 +13,7 @@ use strata_lru::machine::CgroupVersion as Version;
 
 use super::error::CgroupError;
 use super::name;
-use crate::swap::status::unescape;
+use crate::process::mountinfo::MountLine;
 
 /// One mount of the hierarchy that has the memory controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -179,20 +179,16 @@ fn pick_mount(mountinfo: &str, controller: &str) -> Option<Mount> {
 
 /// `36 35 98:0 /root /mount/point options ... - type source super,options`
 fn parse_mount(line: &str, controller: &str) -> Option<Mount> {
-    let (before, after) = line.split_once(" - ")?;
-    let mut fields = before.split(' ');
-    let root = unescape(fields.nth(3)?);
-    let point = unescape(fields.next()?);
-    let mut fields = after.split(' ');
-    let version = match fields.next()? {
+    let mount = MountLine::parse(line)?;
+    let version = match mount.file_system.as_str() {
         "cgroup2" => Version::V2,
-        "cgroup" if fields.nth(1)?.split(',').any(|option| option == controller) => Version::V1,
+        "cgroup" if mount.options.split(',').any(|of| of == controller) => Version::V1,
         _ => return None,
     };
     Some(Mount {
         version,
-        point,
-        root,
+        point: mount.point,
+        root: mount.root,
     })
 }
 

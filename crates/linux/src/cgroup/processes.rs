@@ -11,11 +11,10 @@
 //! read is an error.
 
 use std::collections::HashSet;
-use std::fs;
 use std::path::Path;
 
 use super::error::CgroupError;
-use super::file::{keyed_number, read_text};
+use super::file::{children, keyed_number, read_text};
 
 /// The processes in a group and in all groups below it, each once; sorted.
 ///
@@ -33,12 +32,7 @@ pub fn processes_below(group: &Path) -> Result<Vec<i32>, CgroupError> {
             Err(error) if directory != group && is_refused_as_threaded(&error) => {}
             Err(error) => return Err(error),
         }
-        let entries = fs::read_dir(&directory).into_iter().flatten().flatten();
-        to_visit.extend(
-            entries
-                .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
-                .map(|entry| entry.path()),
-        );
+        to_visit.extend(children(&directory));
     }
     // 0 stands for a process outside our pid namespace: nobody we could name, but somebody.
     let mut pids: Vec<i32> = pids.into_iter().collect();
@@ -87,6 +81,7 @@ pub(super) fn is_all_below(ancestor: i32, pids: &[i32]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn a_process_descends_from_itself_and_its_parents_only() {

@@ -6,7 +6,7 @@
 //! **Invariants** I1: no write reaches a group through this type.
 
 use super::error::CgroupError;
-use super::file::{UNLIMITED, parse_number, read_text};
+use super::file::{UNLIMITED, children, parse_number, read_text};
 use super::mounts::{Mount, not_a_group, resolve};
 use super::name;
 use super::processes::processes_below;
@@ -73,12 +73,7 @@ impl GroupReader {
         let mut found = Vec::new();
         let mut to_visit = vec![mount.point.clone()];
         while let Some(directory) = to_visit.pop() {
-            let entries = fs::read_dir(&directory).into_iter().flatten().flatten();
-            to_visit.extend(
-                entries
-                    .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
-                    .map(|entry| entry.path()),
-            );
+            to_visit.extend(children(&directory));
             found.push(GroupReader::at(&mount, directory));
         }
         found.sort_unstable_by(|a, b| a.name.cmp(&b.name));

@@ -15,12 +15,12 @@
 //! stands, so the group is squeezed for the moment between two writes of ours, not for as long as
 //! reclaim takes.
 
-use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use super::file::{children, lock};
 use super::{BudgetGroup, CgroupError, ControlFile, GroupReader, ReclaimError, UNLIMITED};
 use crate::addr::PAGE_BYTES;
 use crate::sys::deadline::Deadline;
@@ -61,12 +61,8 @@ enum Dip {
 
 /// Whether the kernel can be asked for an amount of a group alone: on v2, where no group is below it.
 pub fn is_reclaimed_by_amount(group: &GroupReader) -> bool {
-    let has_child = |path: &Path| {
-        let entries = fs::read_dir(path).into_iter().flatten().flatten();
-        let mut kinds = entries.filter_map(|entry| entry.file_type().ok());
-        kinds.any(|kind| kind.is_dir())
-    };
-    group.path().join(RECLAIM_FILE).exists() && !has_child(group.path())
+    let has_file = group.path().join(RECLAIM_FILE).exists();
+    has_file && children(group.path()).next().is_none()
 }
 
 /// What the kernel is asked to reclaim.
@@ -227,20 +223,14 @@ impl BudgetGroup {
 
     fn reclaim_v2(&self, file: &ControlFile, bytes: u64) -> Result<u64, ReclaimError> {
         let before = self.usage_bytes()?;
-        let swappiness = *self
-            .reclaim_swappiness
-            .lock()
-            .unwrap_or_else(|e| e.into_inner());
+        let swappiness = *lock(&self.reclaim_swappiness);
         let mut result = match swappiness {
             Some(value) => file.write(&format!("{bytes} swappiness={value}")),
             None => file.write(&bytes.to_string()),
         };
         if swappiness.is_some() && errno_of(&result) == Some(libc::EINVAL) {
             // This kernel does not know the word.
-            *self
-                .reclaim_swappiness
-                .lock()
-                .unwrap_or_else(|e| e.into_inner()) = None;
+            *lock(&self.reclaim_swappiness) = None;
             result = file.write(&bytes.to_string());
         }
         let freed = before.saturating_sub(self.usage_bytes()?);

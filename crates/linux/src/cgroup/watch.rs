@@ -21,8 +21,6 @@ pub struct OomEvents {
     pub is_under_oom: bool,
     /// Kills for want of memory since the watch was made.
     pub nr_oom_kills: u64,
-    /// v2: how often an allocation met the limit since the watch was made; v1: `None`.
-    pub nr_limit_hits: Option<u64>,
 }
 
 /// Readable (poll `IN`) when the group ran out of memory; then call [`OomWatch::take`].
@@ -30,9 +28,7 @@ pub struct OomEvents {
 pub struct OomWatch {
     events: OwnedFd,
     state: ControlFile,
-    version: Version,
     kills_before: u64,
-    hits_before: u64,
 }
 
 impl OomWatch {
@@ -51,13 +47,9 @@ impl OomWatch {
         let mut watch = OomWatch {
             events,
             state,
-            version: group.version,
             kills_before: 0,
-            hits_before: 0,
         };
-        let now = watch.look()?;
-        watch.kills_before = now.nr_oom_kills;
-        watch.hits_before = now.nr_limit_hits.unwrap_or(0);
+        watch.kills_before = watch.look()?.nr_oom_kills;
         Ok(watch)
     }
 
@@ -76,10 +68,6 @@ impl OomWatch {
         Ok(OomEvents {
             is_under_oom: number("under_oom") == 1,
             nr_oom_kills: number("oom_kill").saturating_sub(self.kills_before),
-            nr_limit_hits: match self.version {
-                Version::V1 => None,
-                Version::V2 => Some(number("max").saturating_sub(self.hits_before)),
-            },
         })
     }
 }

@@ -15,10 +15,10 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use super::error::CgroupError;
-use super::file::{UNLIMITED, keyed_number, parse_number, read_text, write_back};
+use super::file::{UNLIMITED, keyed_number, lock, parse_number, read_text, write_back};
 use super::identity::GroupMark;
 
 /// Values noted for a file: a dip and the line may try several while another thread's stands.
@@ -38,7 +38,7 @@ impl Written {
         keep: impl FnOnce(&[u64]) -> io::Result<()>,
     ) -> io::Result<()> {
         let value = normal(value);
-        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut files = lock(&self.0);
         let noted = files.entry(file.to_owned()).or_default();
         if move_to_front(noted, value) {
             return Ok(());
@@ -50,14 +50,14 @@ impl Written {
 
     /// Whether `found` is none of ours; nothing is, of a file we have not written to.
     pub(super) fn is_foreign(&self, file: &Path, found: u64) -> bool {
-        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut files = lock(&self.0);
         let noted = files.get_mut(file);
         noted.is_some_and(|noted| !move_to_front(noted, normal(found)))
     }
 
     /// The values of a file.
     pub(super) fn of(&self, file: &Path) -> Vec<u64> {
-        let files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let files = lock(&self.0);
         let noted = files.get(file).into_iter().flatten();
         noted.copied().collect()
     }

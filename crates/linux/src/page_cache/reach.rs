@@ -177,10 +177,11 @@ mod tests {
         let generation = File::open(path)
             .ok()
             .and_then(|file| generation(file.as_fd()));
-        FileId::for_tests(
+        FileId::new(
             device,
             found.ino(),
             u64::from(generation.unwrap_or_default()),
+            0,
         )
     }
 

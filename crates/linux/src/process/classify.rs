@@ -20,6 +20,7 @@ use rustix::fs::{MemfdFlags, fstat, major, memfd_create, minor};
 
 use super::handle::first_of_space;
 use super::maps::{Device, RawMapping};
+use super::mountinfo::MountLine;
 use super::vm_flags::VmFlags;
 use super::{FilePart, Mapping, MappingClass, Unreclaimable};
 use crate::addr::AddrRange;
@@ -61,23 +62,14 @@ impl MemoryDevices {
     fn parse_mountinfo(text: &str) -> MemoryDevices {
         let mut devices = MemoryDevices::default();
         for line in text.lines() {
-            let Some((head, tail)) = line.split_once(" - ") else {
+            let Some(mount) = MountLine::parse(line) else {
                 continue;
             };
-            let set = match tail.split(' ').next() {
-                Some("tmpfs") => &mut devices.shmem,
-                Some("hugetlbfs") => &mut devices.hugetlb,
+            match mount.file_system.as_str() {
+                "tmpfs" => devices.shmem.insert(mount.device),
+                "hugetlbfs" => devices.hugetlb.insert(mount.device),
                 _ => continue,
             };
-            let numbers = head
-                .split(' ')
-                .nth(2)
-                .and_then(|field| field.split_once(':'));
-            if let Some((Ok(major), Ok(minor))) =
-                numbers.map(|(major, minor)| (major.parse(), minor.parse()))
-            {
-                set.insert(Device { major, minor });
-            }
         }
         devices
     }

@@ -18,8 +18,8 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
+use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
@@ -28,6 +28,7 @@ use super::maps::{RawMapping, parse_maps};
 use super::pagemap::PagemapEntry;
 use super::stat::Stat;
 use crate::addr::{AddrRange, PAGE_BYTES};
+use crate::ready::is_any_readable;
 use crate::sys::process as sys;
 
 /// Why a process can't be watched.
@@ -207,13 +208,7 @@ impl Process {
 
     /// Whether any of its threads lives. A dead leader with living threads is alive, a zombie is not.
     pub fn is_alive(&self) -> bool {
-        let mut fds = [PollFd::new(&self.pidfd, PollFlags::IN)];
-        let now = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        // The pidfd becomes readable when the last thread has ended.
-        poll(&mut fds, Some(&now)).is_ok_and(|nr_ready| nr_ready == 0)
+        is_any_readable(&[self.pidfd()], Duration::ZERO).is_ok_and(|has_ended| !has_ended)
     }
 
     /// Whether the address space it was opened on is still its own: false after `exec` and at the

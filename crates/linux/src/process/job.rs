@@ -17,23 +17,21 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, getppid, kill_process};
 
 use super::handle::read_stat;
-use crate::sys::detach::detach_wholly;
+use super::launch::WaitStatus;
+use crate::ready::is_any_readable;
+use crate::sys::detach::detach;
 
 /// The hidden verb the binary must pass on to [`waker_main`], before anything else it does.
 pub const WAKER_VERB: &str = "waker";
 /// How often the waker looks.
-const LOOK_PAUSE: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 100_000_000,
-};
+const LOOK_PAUSE: Duration = Duration::from_millis(100);
 /// A program that catches Ctrl-Z (to clear its screen, say) stops itself by STOP within this.
 const ASKED_TIME: Duration = Duration::from_secs(5);
 
@@ -46,23 +44,9 @@ pub enum Then {
     Suspend,
 }
 
-/// Whether a shell waits for Strata to stop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Terminal {
-    /// Strata has a controlling terminal, so it is some shell's job.
-    Controlling,
-    /// Strata has no controlling terminal: nobody waits.
-    None,
-}
-
-impl Terminal {
-    /// Looks whether there is one.
-    pub fn find() -> Terminal {
-        match File::open("/dev/tty") {
-            Ok(_) => Terminal::Controlling,
-            Err(_) => Terminal::None,
-        }
-    }
+/// Whether Strata has a controlling terminal: then it is some shell's job, which waits for it to stop.
+fn has_terminal() -> bool {
+    File::open("/dev/tty").is_ok()
 }
 
 /// The program as a job of a shell.
@@ -83,21 +67,26 @@ impl Job {
         Then::StayAwake
     }
 
-    /// The program was stopped by this signal.
-    pub fn stopped(&mut self, signal: i32, terminal: Terminal, now: Instant) -> Then {
+    /// The program was stopped, or runs again.
+    pub fn changed(&mut self, status: WaitStatus) -> Then {
+        match status {
+            WaitStatus::Stopped(signal) => self.stopped(signal, has_terminal(), Instant::now()),
+            _ => {
+                *self = Job::default();
+                Then::StayAwake
+            }
+        }
+    }
+
+    fn stopped(&mut self, signal: i32, has_terminal: bool, now: Instant) -> Then {
         self.is_stopped = true;
         let is_job_control = matches!(signal, libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU);
         let asked = self.asked.take();
         let was_asked = asked.is_some_and(|then| now.duration_since(then) <= ASKED_TIME);
-        match terminal {
-            Terminal::Controlling if is_job_control || was_asked => Then::Suspend,
-            _ => Then::StayAwake,
+        match has_terminal && (is_job_control || was_asked) {
+            true => Then::Suspend,
+            false => Then::StayAwake,
         }
-    }
-
-    /// The program runs again.
-    pub fn went_on(&mut self) {
-        *self = Job::default();
     }
 }
 
@@ -133,7 +122,7 @@ impl Waker {
             .stdin(Stdio::from(theirs))
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        detach_wholly(&mut command);
+        detach(&mut command, []);
         Ok(Waker {
             child: command.spawn()?,
             pipe: ours,
@@ -164,12 +153,7 @@ fn watch(program: i32) -> io::Result<()> {
     let is_stopped = |pid| read_stat(pid).is_ok_and(|stat| stat.state == 'T');
     let stdin = io::stdin();
     loop {
-        let mut fds = [PollFd::new(&stdin, PollFlags::IN)];
-        let is_over = match poll(&mut fds, Some(&LOOK_PAUSE)) {
-            Ok(nr_ready) => nr_ready > 0,
-            Err(rustix::io::Errno::INTR) => false,
-            Err(errno) => return Err(errno.into()),
-        };
+        let is_over = is_any_readable(&[stdin.as_fd()], LOOK_PAUSE)?;
         let Some(strata) = getppid().filter(|_| !is_over) else {
             return Ok(());
         };
@@ -193,14 +177,11 @@ mod tests {
             "the program decides"
         );
         let later = now + Duration::from_secs(1);
-        assert_eq!(
-            job.stopped(libc::SIGSTOP, Terminal::Controlling, later),
-            Then::Suspend
-        );
-        job.went_on();
+        assert_eq!(job.stopped(libc::SIGSTOP, true, later), Then::Suspend);
+        assert_eq!(job.changed(WaitStatus::Continued), Then::StayAwake);
         let much_later = now + Duration::from_secs(60);
         assert_eq!(
-            job.stopped(libc::SIGSTOP, Terminal::Controlling, much_later),
+            job.stopped(libc::SIGSTOP, true, much_later),
             Then::StayAwake
         );
         assert_eq!(

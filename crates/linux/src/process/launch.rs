@@ -29,20 +29,8 @@ use rustix::process::{
 pub use crate::sys::process::ResourceUse;
 use crate::sys::process::{Waited, wait_child};
 use crate::sys::spawn::{self as sys, SpawnError, Step};
+pub use crate::sys::spawn::{CommandSpec, InheritedSignals, User};
 use crate::sys::users;
-
-/// A user to run the program as.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct User {
-    /// Name in the user database; the number if it has none.
-    pub name: String,
-    /// User id.
-    pub uid: u32,
-    /// Primary group.
-    pub gid: u32,
-    /// All groups, the primary one included.
-    pub groups: Vec<u32>,
-}
 
 impl User {
     /// Looks up a user by name, or by number. `None` if there is no such user; a number that the
@@ -73,10 +61,6 @@ impl User {
     }
 }
 
-/// Signals that were ignored and blocked when Strata was started: what the program shall inherit.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct InheritedSignals(sys::Signals);
-
 impl InheritedSignals {
     /// Reads them from `/proc/self/status`; call it before changing any. `SIGPIPE` counts as not
     /// ignored: the Rust runtime ignores it before anything else runs.
@@ -88,28 +72,11 @@ impl InheritedSignals {
                 .ok_or_else(|| io::Error::other(format!("no {key} line in /proc/self/status")))
         };
         let sigpipe = 1u64 << (Signal::PIPE.as_raw() - 1);
-        Ok(InheritedSignals(sys::Signals {
+        Ok(InheritedSignals {
             ignored: set("SigIgn:")? & !sigpipe,
             blocked: set("SigBlk:")?,
-        }))
+        })
     }
-}
-
-/// What to start and how.
-#[derive(Debug)]
-pub struct CommandSpec {
-    /// The program: a path if it has a slash, else looked up in `PATH`.
-    pub program: OsString,
-    /// Arguments of the program, without its name.
-    pub args: Vec<OsString>,
-    /// An open, writable `cgroup.procs` of the group it is to live in.
-    pub cgroup_procs: Option<OwnedFd>,
-    /// The user it is to run as; `None` is the caller.
-    pub user: Option<User>,
-    /// Signal settings it is to have; the default is none ignored, none blocked.
-    pub signals: InheritedSignals,
-    /// Where both stdout and stderr go, stdin being empty; `None` is the caller's three streams.
-    pub output: Option<OwnedFd>,
 }
 
 impl CommandSpec {
@@ -197,8 +164,6 @@ pub enum WaitStatus {
     Signaled {
         /// Number of the signal.
         signal: i32,
-        /// Whether the child left a core dump.
-        has_core: bool,
     },
     /// A signal stopped the child.
     Stopped(i32),
@@ -216,7 +181,7 @@ impl WaitStatus {
     pub fn exit_status(self) -> Option<i32> {
         match self {
             WaitStatus::Exited(code) => Some(code),
-            WaitStatus::Signaled { signal, .. } => Some(128 + signal),
+            WaitStatus::Signaled { signal } => Some(128 + signal),
             WaitStatus::Stopped(_) | WaitStatus::Continued => None,
         }
     }
@@ -289,10 +254,7 @@ fn wait_status(waited: &Waited) -> Option<WaitStatus> {
     let number = waited.status;
     match waited.code {
         libc::CLD_EXITED => Some(WaitStatus::Exited(number)),
-        libc::CLD_KILLED | libc::CLD_DUMPED => Some(WaitStatus::Signaled {
-            signal: number,
-            has_core: waited.code == libc::CLD_DUMPED,
-        }),
+        libc::CLD_KILLED | libc::CLD_DUMPED => Some(WaitStatus::Signaled { signal: number }),
         libc::CLD_STOPPED | libc::CLD_TRAPPED => Some(WaitStatus::Stopped(number)),
         libc::CLD_CONTINUED => Some(WaitStatus::Continued),
         _ => None,
@@ -300,30 +262,10 @@ fn wait_status(waited: &Waited) -> Option<WaitStatus> {
 }
 
 /// Starts a command.
-pub fn spawn(spec: CommandSpec) -> Result<Child, LaunchError> {
-    let CommandSpec {
-        program,
-        args,
-        cgroup_procs,
-        user,
-        signals,
-        output,
-    } = spec;
-    let identity = user.as_ref().map(|user| sys::Identity {
-        uid: user.uid,
-        gid: user.gid,
-        groups: user.groups.clone(),
-    });
-    let setting = sys::Setting {
-        cgroup_procs,
-        identity,
-        signals: signals.0,
-        nr_files: super::descriptors::inherited(),
-        output,
-    };
-    let pid = match sys::spawn(&program, &args, setting) {
+pub fn spawn(mut spec: CommandSpec) -> Result<Child, LaunchError> {
+    let pid = match sys::spawn(&mut spec, super::descriptors::inherited()) {
         Ok(pid) => pid,
-        Err(error) => return Err(launch_error(error, program, user)),
+        Err(error) => return Err(launch_error(error, spec)),
     };
     // The child is not reaped before `wait`, so its pid is still its own.
     let pidfd = Pid::from_raw(pid)
@@ -342,17 +284,18 @@ pub fn spawn(spec: CommandSpec) -> Result<Child, LaunchError> {
                 let _reaped = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED);
             }
             Err(LaunchError::Start {
-                program,
+                program: spec.program,
                 source: errno.into(),
             })
         }
     }
 }
 
-fn launch_error(error: SpawnError, program: OsString, user: Option<User>) -> LaunchError {
+fn launch_error(error: SpawnError, spec: CommandSpec) -> LaunchError {
+    let CommandSpec { program, user, .. } = spec;
     match error {
         SpawnError::Step(Step::Cgroup, source) => LaunchError::Cgroup { source },
-        SpawnError::Step(Step::Groups | Step::Gid | Step::Uid, source) => LaunchError::User {
+        SpawnError::Step(Step::User, source) => LaunchError::User {
             user: user.map_or_else(String::new, |user| user.name),
             source,
         },

@@ -3,7 +3,12 @@
 //!
 //! **Owns** the key names. **Does not own** what is done about a full machine.
 
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::OnceLock;
+
+use super::keyed::keyed_bytes;
 
 /// Whether MGLRU is on: a mask, 0 is off.
 const LRU_GEN_ENABLED: &str = "/sys/kernel/mm/lru_gen/enabled";
@@ -34,33 +39,52 @@ pub struct MachineMemory {
     pub swap_total_bytes: u64,
     /// Unused swap.
     pub swap_free_bytes: u64,
+    /// What compressed swap in front of all areas takes (zswap); 0 where it is off, or the kernel does not say (before 5.19).
+    #[serde(skip)]
+    pub zswap_bytes: u64,
 }
 
 impl MachineMemory {
     /// Reads the figures of this moment.
     pub fn read() -> io::Result<MachineMemory> {
-        Ok(Self::parse(&std::fs::read_to_string("/proc/meminfo")?))
+        Ok(Self::parse(&meminfo_text()?))
     }
 
     fn parse(text: &str) -> MachineMemory {
-        let kib = |key: &str| {
-            text.lines()
-                .find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))
-                .and_then(|value| value.trim().trim_end_matches(" kB").parse::<u64>().ok())
-                .unwrap_or(0)
-        };
+        let bytes = |name| keyed_bytes(text, name).unwrap_or(0);
         MachineMemory {
-            total_bytes: kib("MemTotal") * 1024,
-            locked_bytes: (kib("Unevictable") + kib("Hugetlb")) * 1024,
-            available_bytes: kib("MemAvailable") * 1024,
-            free_bytes: kib("MemFree") * 1024,
-            anon_bytes: kib("AnonPages") * 1024,
-            file_bytes: (kib("Cached") + kib("Buffers")) * 1024,
-            mapped_bytes: kib("Mapped") * 1024,
-            shmem_bytes: kib("Shmem") * 1024,
-            dirty_bytes: kib("Dirty") * 1024,
-            swap_total_bytes: kib("SwapTotal") * 1024,
-            swap_free_bytes: kib("SwapFree") * 1024,
+            total_bytes: bytes("MemTotal"),
+            locked_bytes: bytes("Unevictable") + bytes("Hugetlb"),
+            available_bytes: bytes("MemAvailable"),
+            free_bytes: bytes("MemFree"),
+            anon_bytes: bytes("AnonPages"),
+            file_bytes: bytes("Cached") + bytes("Buffers"),
+            mapped_bytes: bytes("Mapped"),
+            shmem_bytes: bytes("Shmem"),
+            dirty_bytes: bytes("Dirty"),
+            swap_total_bytes: bytes("SwapTotal"),
+            swap_free_bytes: bytes("SwapFree"),
+            zswap_bytes: bytes("Zswap"),
+        }
+    }
+}
+
+/// Read through a descriptor that is kept: who has no other left must not take that for "no swap".
+fn meminfo_text() -> io::Result<String> {
+    static FILE: OnceLock<File> = OnceLock::new();
+    let file = match FILE.get() {
+        Some(file) => file,
+        None => {
+            let opened = File::open("/proc/meminfo")?;
+            FILE.get_or_init(|| opened)
+        }
+    };
+    let mut text = Vec::new();
+    let mut part = [0; 4096];
+    loop {
+        match file.read_at(&mut part, text.len() as u64)? {
+            0 => return Ok(String::from_utf8_lossy(&text).into_owned()),
+            count => text.extend_from_slice(&part[..count]),
         }
     }
 }

@@ -29,9 +29,11 @@ pub mod descriptors;
 pub mod halt;
 mod handle;
 pub mod job;
+mod keyed;
 pub mod launch;
 mod machine;
 mod maps;
+pub(crate) mod mountinfo;
 mod pagemap;
 pub mod signals;
 mod stalled;
@@ -49,6 +51,7 @@ pub use attended::Attended;
 pub use classify::{MemoryDevices, classify};
 pub use handle::read_stat;
 pub use handle::{Process, ProcessError};
+pub use keyed::keyed_bytes;
 pub use machine::is_multi_gen_on;
 pub use machine::{MachineMemory, Stolen, memory_pressure_percent};
 pub use maps::{Device, MapsError, Perms, RawMapping, parse_maps};
@@ -163,4 +166,11 @@ impl Mapping {
     pub fn is_worth_reading(&self) -> bool {
         matches!(self.unreclaimable, None | Some(Unreclaimable::Locked))
     }
+}
+
+/// The mapping of an address among those of a process.
+pub fn mapping_at(mappings: &[Mapping], addr: u64) -> Option<&Mapping> {
+    let at = mappings.partition_point(|mapping| mapping.range.end <= addr);
+    let found = mappings.get(at);
+    found.filter(|mapping| mapping.range.contains(addr))
 }

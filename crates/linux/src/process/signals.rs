@@ -33,15 +33,6 @@ pub enum Wish {
     Woken,
 }
 
-/// Who sent a signal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sender {
-    /// The kernel: a key of the terminal, which everybody in the process group has felt.
-    Terminal,
-    /// A process, to us.
-    Somebody,
-}
-
 /// The handlers, installed while this lives.
 #[derive(Debug)]
 pub struct Signals {
@@ -93,39 +84,24 @@ impl Signals {
                 if origin.signal == SIGCONT && pid.is_some() && pid == keeper {
                     return Some(Wish::Woken);
                 }
-                wish(origin.signal, sender(origin.cause), self.owns_program)
+                wish(origin.signal, origin.cause, self.owns_program)
             })
             .collect()
     }
 }
 
-fn sender(cause: Cause) -> Sender {
-    match cause {
-        Cause::Kernel => Sender::Terminal,
-        _ => Sender::Somebody,
+/// A signal that the kernel sends is from the terminal, and the program has it, too.
+fn wish(number: i32, cause: Cause, owns_program: bool) -> Option<Wish> {
+    let signal = Signal::from_named_raw(number)?;
+    let is_felt = matches!(cause, Cause::Kernel);
+    match (number, owns_program) {
+        (SIGCHLD, _) => Some(Wish::Child),
+        (SIGINT | SIGQUIT | SIGTSTP, true) if !is_felt => Some(Wish::PassOn(signal)),
+        (SIGTSTP, _) => Some(Wish::Suspend),
+        (SIGTERM | SIGHUP | SIGUSR1 | SIGUSR2 | SIGCONT, true) => Some(Wish::PassOn(signal)),
+        (SIGTERM | SIGHUP | SIGINT | SIGQUIT, false) => Some(Wish::End(signal)),
+        _ => None,
     }
-}
-
-fn wish(number: i32, sender: Sender, owns_program: bool) -> Option<Wish> {
-    let is_felt = sender == Sender::Terminal;
-    let wish = match (number, owns_program) {
-        (SIGCHLD, _) => Wish::Child,
-        (SIGTERM, true) => Wish::PassOn(Signal::TERM),
-        (SIGHUP, true) => Wish::PassOn(Signal::HUP),
-        (SIGUSR1, true) => Wish::PassOn(Signal::USR1),
-        (SIGUSR2, true) => Wish::PassOn(Signal::USR2),
-        (SIGCONT, true) => Wish::PassOn(Signal::CONT),
-        (SIGINT, true) if !is_felt => Wish::PassOn(Signal::INT),
-        (SIGQUIT, true) if !is_felt => Wish::PassOn(Signal::QUIT),
-        (SIGTSTP, true) if !is_felt => Wish::PassOn(Signal::TSTP),
-        (SIGTSTP, _) => Wish::Suspend,
-        (SIGTERM, false) => Wish::End(Signal::TERM),
-        (SIGHUP, false) => Wish::End(Signal::HUP),
-        (SIGINT, false) => Wish::End(Signal::INT),
-        (SIGQUIT, false) => Wish::End(Signal::QUIT),
-        _ => return None,
-    };
-    Some(wish)
 }
 
 #[cfg(test)]
@@ -134,7 +110,7 @@ mod tests {
 
     #[test]
     fn an_attached_target_is_let_go_whoever_asks() {
-        for sender in [Sender::Terminal, Sender::Somebody] {
+        for sender in [Cause::Kernel, Cause::Unknown] {
             assert_eq!(wish(SIGINT, sender, false), Some(Wish::End(Signal::INT)));
             assert_eq!(wish(SIGTSTP, sender, false), Some(Wish::Suspend));
             assert_eq!(wish(SIGCONT, sender, false), None);

@@ -12,7 +12,6 @@
 //!
 //! **Limit**: what a thread does right after the look is not known.
 
-use std::fmt;
 use std::fs;
 use std::io;
 use std::thread;
@@ -33,7 +32,11 @@ const NR_LOOKS: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// The thread that waits.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "thread {tid} of process {pid} waits in the kernel ({}) and may hold a lock of the address space",
+    function.as_deref().unwrap_or("a wait that can't be interrupted")
+)]
 pub struct Stalled {
     /// The process.
     pub pid: i32,
@@ -42,22 +45,6 @@ pub struct Stalled {
     /// The kernel function that it waits in; `None` where that may not be read.
     pub function: Option<String>,
 }
-
-impl fmt::Display for Stalled {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Stalled { pid, tid, .. } = self;
-        let function = self
-            .function
-            .as_deref()
-            .unwrap_or("a wait that can't be interrupted");
-        write!(
-            f,
-            "thread {tid} of process {pid} waits in the kernel ({function}) and may hold a lock of the address space"
-        )
-    }
-}
-
-impl std::error::Error for Stalled {}
 
 impl From<Stalled> for io::Error {
     fn from(stalled: Stalled) -> io::Error {

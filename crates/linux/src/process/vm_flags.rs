@@ -3,15 +3,11 @@
 //! **Owns** the bit values (`VM_*`, stable on x86-64 since long before 6.1) and the two-letter names
 //! of `/proc/PID/smaps`. **Does not own** what follows from a flag (`classify`).
 
-use std::fmt;
-
 /// `vm_flags` of a mapping, the bits as the kernel has them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct VmFlags(pub u64);
 
 impl VmFlags {
-    /// Shared with every other mapper of the same object.
-    pub const SHARED: VmFlags = VmFlags(0x8);
     /// Missing pages are supplied by a program (`userfaultfd`).
     pub const UFFD_MISSING: VmFlags = VmFlags(0x200);
     /// Page frames without `struct page` rules (device memory).
@@ -24,8 +20,6 @@ impl VmFlags {
     pub const SEQ_READ: VmFlags = VmFlags(0x8000);
     /// `MADV_RANDOM`.
     pub const RAND_READ: VmFlags = VmFlags(0x1_0000);
-    /// `mremap` may not grow it (set by drivers on what they map).
-    pub const DONTEXPAND: VmFlags = VmFlags(0x4_0000);
     /// hugetlbfs pages.
     pub const HUGETLB: VmFlags = VmFlags(0x40_0000);
     /// Page frames and ordinary pages mixed.
@@ -35,15 +29,13 @@ impl VmFlags {
     pub const BOUND: VmFlags = VmFlags(1 << 63);
 
     /// The names `smaps` prints after `VmFlags:`; names that mean nothing to reclaim are left out.
-    const SMAPS_NAMES: [(&'static str, VmFlags); 10] = [
-        ("sh", VmFlags::SHARED),
+    const SMAPS_NAMES: [(&'static str, VmFlags); 8] = [
         ("um", VmFlags::UFFD_MISSING),
         ("pf", VmFlags::PFNMAP),
         ("lo", VmFlags::LOCKED),
         ("io", VmFlags::IO),
         ("sr", VmFlags::SEQ_READ),
         ("rr", VmFlags::RAND_READ),
-        ("de", VmFlags::DONTEXPAND),
         ("ht", VmFlags::HUGETLB),
         ("mm", VmFlags::MIXEDMAP),
     ];
@@ -64,12 +56,6 @@ impl VmFlags {
             .split_ascii_whitespace()
             .filter_map(|name| Self::SMAPS_NAMES.iter().find(|(known, _)| *known == name))
             .fold(VmFlags::default(), |all, (_, flag)| all.union(*flag))
-    }
-}
-
-impl fmt::Display for VmFlags {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:#x}", self.0)
     }
 }
 

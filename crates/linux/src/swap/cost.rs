@@ -11,8 +11,9 @@
 
 use std::io;
 
-use super::status::{is_zram, meminfo_bytes, swap_areas, zram_index};
+use super::status::{is_zram, swap_areas, zram_index};
 use super::zram;
+use crate::process::MachineMemory;
 
 /// An area, with the memory that what it holds takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,8 +35,7 @@ fn areas() -> io::Result<Vec<Area>> {
     let areas = swap_areas()?;
     let on_disk = areas.iter().filter(|area| !is_zram(&area.path));
     let on_disk_bytes: u64 = on_disk.map(|area| area.used_bytes).sum();
-    // One pool in front of all of them, where the host has it on. Kernels before 5.19 do not say.
-    let zswap_bytes = meminfo_bytes("Zswap").unwrap_or(0);
+    let zswap_bytes = MachineMemory::read()?.zswap_bytes;
     let area = |area: super::SwapArea| Area {
         priority: area.priority,
         used_bytes: area.used_bytes,

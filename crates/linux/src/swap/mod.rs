@@ -41,8 +41,8 @@ pub use read_latency::measure_read;
 pub use record::{Backing, SwapRecord};
 pub use spec::{SWAP_MIN_BYTES, SwapSpec, SwapSpecError, device_bytes_for};
 pub use status::{
-    SwapArea, available_memory_bytes, free_swap_bytes, is_on_disk, is_swap_below,
-    known_free_swap_bytes, swap_areas, total_swap_bytes,
+    SwapArea, free_swap_bytes, is_on_disk, is_swap_below, known_free_swap_bytes, swap_areas,
+    total_swap_bytes,
 };
 pub use watch::SwapWatch;
 
@@ -233,26 +233,6 @@ impl SwapDevice {
     /// The device or file; `None` for what the machine has already.
     pub fn path(&self) -> Option<&Path> {
         self.record.as_ref().map(|record| record.path.as_path())
-    }
-
-    /// Bytes swapped out to it, before compression; for `existing`, to all of the machine's swap.
-    pub fn used_bytes(&self) -> Result<u64, SwapError> {
-        let swaps = Path::new("/proc/swaps");
-        let areas = swap_areas().map_err(SwapError::io("reading", swaps))?;
-        Ok(areas
-            .iter()
-            .filter(|area| self.path().is_none_or(|path| path == area.path))
-            .map(|area| area.used_bytes)
-            .sum())
-    }
-
-    /// Memory it takes for everybody whose pages are in it ([`memory_of_swapped`] is one program's part): a
-    /// zram device's pool, nothing for a file.
-    pub fn memory_bytes(&self) -> Result<u64, SwapError> {
-        match self.record.as_ref().map(|record| &record.backing) {
-            Some(Backing::Zram { index, .. }) => zram::memory_bytes(*index),
-            Some(Backing::File { .. }) | None => Ok(0),
-        }
     }
 
     /// How it differs from what is asked for, for people; `None`: it does not, or that can't be told.

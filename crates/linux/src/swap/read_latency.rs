@@ -11,6 +11,7 @@ use rustix::process::{PidfdFlags, getpid, pidfd_open};
 use std::os::fd::AsFd;
 
 use crate::addr::{AddrRange, PAGE_BYTES};
+use crate::process::Stat;
 use crate::sys::fresh_pages::FreshPages;
 use crate::sys::madvise::{Advice, advise};
 
@@ -49,12 +50,9 @@ pub fn measure_read() -> io::Result<Option<Duration>> {
 
 /// Of this thread, so far.
 fn major_faults() -> io::Result<u64> {
-    let text = fs::read_to_string("/proc/thread-self/stat")?;
-    // Names may hold blanks; behind the bracket comes the third field, and major faults are the twelfth.
-    let fields = text.rsplit_once(')').map(|(_, fields)| fields);
-    let count = fields.and_then(|fields| fields.split_whitespace().nth(9));
-    let count = count.and_then(|count| count.parse().ok());
-    count.ok_or_else(|| io::Error::other("/proc/thread-self/stat tells no major faults"))
+    let stat = Stat::parse(&fs::read_to_string("/proc/thread-self/stat")?);
+    let stat = stat.ok_or_else(|| io::Error::other("/proc/thread-self/stat tells no faults"))?;
+    Ok(stat.nr_major_faults)
 }
 
 #[cfg(test)]

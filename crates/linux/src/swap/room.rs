@@ -17,10 +17,9 @@
 use std::path::{Path, PathBuf};
 
 use super::status::is_any_going;
-use super::{
-    SWAPOFF_MARGIN_BYTES, SwapError, available_memory_bytes, swap_areas, total_swap_bytes,
-};
+use super::{SWAPOFF_MARGIN_BYTES, SwapError, swap_areas};
 use crate::cgroup::{CgroupError, GroupReader};
+use crate::process::MachineMemory;
 
 /// What must stay free below a group's limit: each processor sets 256 KiB of it aside.
 const GROUP_MARGIN_BYTES: u64 = 4 << 20;
@@ -47,12 +46,13 @@ pub(super) fn check(path: &Path) -> Result<(), SwapError> {
     if own.is_none_or(|area| area.used_bytes == 0) {
         return Ok(());
     }
-    let is_any_going = is_any_going(&areas, total_swap_bytes().map_err(failed)?);
+    let machine = MachineMemory::read().map_err(failed)?;
+    let is_any_going = is_any_going(&areas, machine.swap_total_bytes);
     let coming = areas
         .iter()
         .filter(|area| area.path == path || is_any_going);
     let used_bytes: u64 = coming.map(|area| area.used_bytes).sum();
-    let available_bytes = available_memory_bytes().map_err(failed)?;
+    let available_bytes = machine.available_bytes;
     if !fits(used_bytes, available_bytes) {
         return Err(SwapError::WontFit {
             path: path.to_owned(),

@@ -1,12 +1,11 @@
-//! What the system's swap and memory look like: `/proc/swaps` and `/proc/meminfo`.
+//! What the system's swap looks like: `/proc/swaps` and `/proc/meminfo`.
 
-use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
-use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+
+use crate::process::MachineMemory;
+use crate::process::mountinfo::unescape;
 
 /// One line of `/proc/swaps`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,33 +74,9 @@ fn parse_swaps(text: &str) -> Vec<SwapArea> {
         .collect()
 }
 
-/// Undoes the octal escapes of blanks and backslashes in `/proc/swaps` and `/proc/PID/mountinfo`.
-pub(crate) fn unescape(field: &str) -> PathBuf {
-    let mut out = Vec::with_capacity(field.len());
-    let mut rest = field.as_bytes();
-    while let Some((&byte, after)) = rest.split_first() {
-        let octal = after
-            .get(..3)
-            .filter(|_| byte == b'\\')
-            .and_then(|digits| std::str::from_utf8(digits).ok())
-            .and_then(|digits| u8::from_str_radix(digits, 8).ok());
-        match octal {
-            Some(decoded) => {
-                out.push(decoded);
-                rest = &after[3..];
-            }
-            None => {
-                out.push(byte);
-                rest = after;
-            }
-        }
-    }
-    PathBuf::from(OsString::from_vec(out))
-}
-
 /// Free swap of the whole system, bytes.
 pub fn free_swap_bytes() -> io::Result<u64> {
-    meminfo_bytes("SwapFree")
+    Ok(MachineMemory::read()?.swap_free_bytes)
 }
 
 /// Free swap of the whole system, bytes; `None` where that can't be read.
@@ -118,50 +93,7 @@ pub fn is_swap_below(bytes: u64) -> bool {
 
 /// Swap of the whole system, bytes.
 pub fn total_swap_bytes() -> io::Result<u64> {
-    meminfo_bytes("SwapTotal")
-}
-
-/// What could be allocated now without swapping, bytes.
-pub fn available_memory_bytes() -> io::Result<u64> {
-    meminfo_bytes("MemAvailable")
-}
-
-pub(super) fn meminfo_bytes(name: &str) -> io::Result<u64> {
-    let text = meminfo_text()?;
-    parse_meminfo(&text, name).ok_or_else(|| {
-        io::Error::new(
-            io::ErrorKind::NotFound,
-            format!("/proc/meminfo has no {name}"),
-        )
-    })
-}
-
-/// Read through a descriptor that is kept: who has no other left must not take that for "no swap".
-fn meminfo_text() -> io::Result<String> {
-    static FILE: OnceLock<File> = OnceLock::new();
-    let file = match FILE.get() {
-        Some(file) => file,
-        None => {
-            let opened = File::open("/proc/meminfo")?;
-            FILE.get_or_init(|| opened)
-        }
-    };
-    let mut text = Vec::new();
-    let mut part = [0; 4096];
-    loop {
-        match file.read_at(&mut part, text.len() as u64)? {
-            0 => return Ok(String::from_utf8_lossy(&text).into_owned()),
-            count => text.extend_from_slice(&part[..count]),
-        }
-    }
-}
-
-fn parse_meminfo(text: &str, name: &str) -> Option<u64> {
-    text.lines().find_map(|line| {
-        let value = line.strip_prefix(name)?.strip_prefix(':')?;
-        let kib: u64 = value.trim().trim_end_matches("kB").trim().parse().ok()?;
-        Some(kib * 1024)
-    })
+    Ok(MachineMemory::read()?.swap_total_bytes)
 }
 
 #[cfg(test)]
@@ -179,12 +111,5 @@ mod tests {
         assert_eq!(areas[0].priority, 32767);
         assert_eq!(areas[1].path, Path::new("/a b\\c"));
         assert_eq!(areas[1].priority, -2);
-    }
-
-    #[test]
-    fn a_name_of_meminfo_is_matched_whole() {
-        let text = "SwapCached:  1 kB\nSwapTotal:  20 kB\nSwapFree:  8 kB\n";
-        assert_eq!(parse_meminfo(text, "SwapFree"), Some(8 << 10));
-        assert_eq!(parse_meminfo(text, "Swap"), None);
     }
 }

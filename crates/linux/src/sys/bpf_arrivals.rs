@@ -14,25 +14,15 @@ use super::bpf::to_io;
 
 /// Bytes of the ring where arrivals are watched: a power of two, room for 70,000 of them.
 pub(super) const RING_BYTES: u32 = 4 << 20;
-/// Words of `struct census_arrival`.
-const ARRIVAL_WORDS: usize = 6;
 
-/// `struct census_arrival`; see there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RawArrival {
-    pub(crate) mapping: u64,
-    pub(crate) inode: u64,
-    pub(crate) device: u64,
-    pub(crate) generation: u64,
-    pub(crate) index: u64,
-    pub(crate) nr_pages: u64,
-}
+/// `struct census_arrival`, a folio that came: its mapping, inode, device and generation, the first page and their number.
+pub(crate) type ArrivalWords = [u64; 6];
 
 /// The hook, and what it has told.
 #[derive(Debug)]
 pub(crate) struct ArrivalLog {
     ring: RingBuffer<'static>,
-    found: Arc<Mutex<Vec<RawArrival>>>,
+    found: Arc<Mutex<Vec<ArrivalWords>>>,
     lost: MapHandle,
     /// The kernel calls the program as long as this is open.
     _hook: OwnedFd,
@@ -50,7 +40,7 @@ impl ArrivalLog {
         let mut builder = RingBufferBuilder::new();
         builder
             .add(ring, move |bytes| {
-                if let Some(arrival) = arrival_of(bytes) {
+                if let Some(arrival) = words_of(bytes) {
                     into.lock()
                         .unwrap_or_else(PoisonError::into_inner)
                         .push(arrival);
@@ -77,7 +67,7 @@ impl ArrivalLog {
     }
 
     /// What has come since the last time, in the order in which it came.
-    pub(crate) fn take(&self) -> io::Result<Vec<RawArrival>> {
+    pub(crate) fn take(&self) -> io::Result<Vec<ArrivalWords>> {
         self.ring.consume().map_err(to_io)?;
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(std::mem::take(&mut *found))
@@ -91,16 +81,8 @@ impl ArrivalLog {
     }
 }
 
-fn arrival_of(bytes: &[u8]) -> Option<RawArrival> {
+fn words_of(bytes: &[u8]) -> Option<ArrivalWords> {
     let (words, _) = bytes.as_chunks::<8>();
-    let words: [[u8; 8]; ARRIVAL_WORDS] = words.try_into().ok()?;
-    let [mapping, inode, device, generation, index, nr_pages] = words.map(u64::from_ne_bytes);
-    Some(RawArrival {
-        mapping,
-        inode,
-        device,
-        generation,
-        index,
-        nr_pages,
-    })
+    let words: [[u8; 8]; 6] = words.try_into().ok()?;
+    Some(words.map(u64::from_ne_bytes))
 }

@@ -6,8 +6,9 @@
 
 use std::io;
 use std::mem::offset_of;
-use std::os::fd::{AsRawFd, BorrowedFd};
-use std::ptr::NonNull;
+use std::os::fd::BorrowedFd;
+
+use super::mapping::Mapping;
 
 /// Spans one chunk holds (`MAX_SPANS`).
 pub(crate) const SPANS_MAX: usize = 1024;
@@ -126,74 +127,31 @@ const _: () = assert!(size_of::<WalkHeader>() == 34 * 8);
 const _: () = assert!(size_of::<WalkRecord>() == 99 * 8);
 const _: () = assert!(offset_of!(WalkShared, spans) == 34 * 8);
 
-/// The mapped memory; unmapped on drop.
+/// The mapped memory.
 #[derive(Debug)]
-pub(crate) struct SharedMemory {
-    base: NonNull<WalkShared>,
-}
-
-#[expect(
-    unsafe_code,
-    reason = "the memory belongs to the process, not to a thread"
-)]
-// SAFETY: nothing else holds the pointer, and a mapping can be used from any thread.
-unsafe impl Send for SharedMemory {}
+pub(crate) struct SharedMemory(Mapping);
 
 impl SharedMemory {
     /// Maps the `.bss.shared` map of a loaded walk program.
     pub(crate) fn map(map: BorrowedFd<'_>) -> io::Result<SharedMemory> {
-        #[expect(unsafe_code, reason = "system call")]
-        // SAFETY: a fresh mapping at an address of the kernel's choice touches nothing of ours.
-        let base = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                size_of::<WalkShared>(),
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                map.as_raw_fd(),
-                0,
-            )
-        };
-        if base == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        match NonNull::new(base.cast::<WalkShared>()) {
-            Some(base) => Ok(SharedMemory { base }),
-            None => Err(io::ErrorKind::AddrNotAvailable.into()),
-        }
+        Mapping::shared(map, size_of::<WalkShared>()).map(SharedMemory)
     }
 
     /// Copies the header out.
     pub(crate) fn header(&self) -> WalkHeader {
-        #[expect(unsafe_code, reason = "memory shared with the kernel")]
-        // SAFETY: the mapping is as large as WalkShared and lives as long as self; the header lies
-        // at its start, and any bits are a valid WalkHeader.
-        unsafe {
-            self.base.cast::<WalkHeader>().read_volatile()
-        }
+        self.read(0)
     }
 
     /// Copies the header in.
     pub(crate) fn set_header(&mut self, header: WalkHeader) {
-        #[expect(unsafe_code, reason = "memory shared with the kernel")]
-        // SAFETY: as in `header`; `&mut self` keeps other writers of ours out.
-        unsafe {
-            self.base.cast::<WalkHeader>().write_volatile(header);
-        }
+        self.write(0, header);
     }
 
     /// Sets span `index`, which must be below [`SPANS_MAX`].
     pub(crate) fn set_span(&mut self, index: usize, span: WalkSpan) {
         assert!(index < SPANS_MAX, "span {index} of {SPANS_MAX}");
-        let offset = offset_of!(WalkShared, spans) + index * size_of::<WalkSpan>();
-        #[expect(unsafe_code, reason = "memory shared with the kernel")]
-        // SAFETY: the offset was checked to lie inside the mapping.
-        let place = unsafe { self.base.cast::<u8>().add(offset) };
-        #[expect(unsafe_code, reason = "memory shared with the kernel")]
-        // SAFETY: every span is aligned to 8 bytes, as the mapping is to a page.
-        unsafe {
-            place.cast::<WalkSpan>().write_volatile(span);
-        }
+        let first = offset_of!(WalkShared, spans);
+        self.write(first + index * size_of::<WalkSpan>(), span);
     }
 
     /// Sets range `index` of a memory node, which must be below [`NODE_RANGES_MAX`].
@@ -202,53 +160,48 @@ impl SharedMemory {
             index < NODE_RANGES_MAX,
             "range {index} of {NODE_RANGES_MAX}"
         );
-        let offset = offset_of!(WalkShared, node_ranges) + index * size_of::<NodeRange>();
-        #[expect(unsafe_code, reason = "memory shared with the kernel")]
-        // SAFETY: the offset was checked to lie inside the mapping.
-        let place = unsafe { self.base.cast::<u8>().add(offset) };
-        #[expect(unsafe_code, reason = "memory shared with the kernel")]
-        // SAFETY: every range is aligned to 8 bytes, as the mapping is to a page.
-        unsafe {
-            place.cast::<NodeRange>().write_volatile(range);
-        }
-    }
-
-    fn record_place(&self, index: usize) -> NonNull<WalkRecord> {
-        assert!(index < RECORDS_MAX, "record {index} of {RECORDS_MAX}");
-        let offset = offset_of!(WalkShared, records) + index * size_of::<WalkRecord>();
-        #[expect(unsafe_code, reason = "memory shared with the kernel")]
-        // SAFETY: the offset was checked to lie inside the mapping.
-        unsafe { self.base.cast::<u8>().add(offset) }.cast()
+        let first = offset_of!(WalkShared, node_ranges);
+        self.write(first + index * size_of::<NodeRange>(), range);
     }
 
     /// Copies the head of record `index` out, which must be below [`RECORDS_MAX`].
     pub(crate) fn record_head(&self, index: usize) -> RecordHead {
-        #[expect(unsafe_code, reason = "memory shared with the kernel")]
-        // SAFETY: the place lies inside the mapping, a record starts with its head, is aligned to 8
-        // bytes, and any bits are a valid one.
-        unsafe {
-            self.record_place(index)
-                .cast::<RecordHead>()
-                .read_volatile()
-        }
+        self.read(record_offset(index))
     }
 
     /// Copies record `index` out, which must be below [`RECORDS_MAX`].
     pub(crate) fn record(&self, index: usize) -> WalkRecord {
+        self.read(record_offset(index))
+    }
+
+    fn read<T: Plain>(&self, offset: usize) -> T {
+        let place = self.0.place::<T>(offset);
         #[expect(unsafe_code, reason = "memory shared with the kernel")]
-        // SAFETY: as in `record_head`.
+        // SAFETY: the place lies inside the mapping and is aligned to 8 bytes, and any bits are a valid value.
         unsafe {
-            self.record_place(index).read_volatile()
+            place.read_volatile()
+        }
+    }
+
+    fn write<T: Plain>(&mut self, offset: usize, value: T) {
+        let place = self.0.place::<T>(offset);
+        #[expect(unsafe_code, reason = "memory shared with the kernel")]
+        // SAFETY: as in `read`; `&mut self` keeps other writers of ours out.
+        unsafe {
+            place.write_volatile(value);
         }
     }
 }
 
-impl Drop for SharedMemory {
-    fn drop(&mut self) {
-        #[expect(unsafe_code, reason = "system call")]
-        // SAFETY: exactly the range that `map` got, and nothing points into it any more.
-        unsafe {
-            libc::munmap(self.base.as_ptr().cast(), size_of::<WalkShared>());
-        }
-    }
+fn record_offset(index: usize) -> usize {
+    assert!(index < RECORDS_MAX, "record {index} of {RECORDS_MAX}");
+    offset_of!(WalkShared, records) + index * size_of::<WalkRecord>()
 }
+
+/// What is made of `u64` only: any bits are a value of it.
+trait Plain: Copy {}
+impl Plain for WalkHeader {}
+impl Plain for WalkSpan {}
+impl Plain for NodeRange {}
+impl Plain for RecordHead {}
+impl Plain for WalkRecord {}

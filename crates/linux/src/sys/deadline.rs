@@ -10,6 +10,8 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use super::check;
+
 const SIGNAL: libc::c_int = libc::SIGURG;
 
 extern "C" fn do_nothing(_signal: libc::c_int) {}
@@ -75,14 +77,6 @@ fn make_timer() -> io::Result<libc::timer_t> {
     let status = unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &mut event, &mut timer) };
     check(status)?;
     Ok(timer)
-}
-
-fn check(status: libc::c_int) -> io::Result<()> {
-    if status == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
 }
 
 #[cfg(test)]

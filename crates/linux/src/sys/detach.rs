@@ -5,37 +5,30 @@ use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
+use super::check;
+
 /// Signals a terminal, a shell or an init sends to whole groups of processes.
 const IGNORED_SIGNALS: [libc::c_int; 4] =
     [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP, libc::SIGTERM];
 
 /// Makes the command start in a session of its own, deaf to INT, QUIT, HUP and TERM, and with no
 /// descriptor above 2 but those of `kept`, which keep their numbers.
-pub fn detach(command: &mut Command, kept: [BorrowedFd<'_>; 2]) {
+pub fn detach<const N: usize>(command: &mut Command, kept: [BorrowedFd<'_>; N]) {
     let kept = kept.map(|fd| fd.as_raw_fd());
     let between_fork_and_exec = move || {
         rustix::process::setsid()?;
         for signal in IGNORED_SIGNALS {
             ignore(signal)?;
         }
-        close_on_exec(3, RawFd::MAX)?;
-        kept.iter().try_for_each(|fd| keep_on_exec(*fd))
+        let flag = libc::CLOSE_RANGE_CLOEXEC;
+        // SAFETY: the call takes integers and changes only flags of descriptors, no memory.
+        check(unsafe { libc::syscall(libc::SYS_close_range, 3, RawFd::MAX, flag) })?;
+        // SAFETY: as above.
+        let keep = |fd: &RawFd| check(unsafe { libc::fcntl(*fd, libc::F_SETFD, 0) });
+        kept.iter().try_for_each(keep)
     };
     // SAFETY: the closure makes nothing but async-signal-safe system calls, allocates nothing and
     // takes no lock: `io::Error` from an errno is a plain value.
-    unsafe { command.pre_exec(between_fork_and_exec) };
-}
-
-/// Detaches the command as [`detach`] does, with no descriptor above 2 at all.
-pub(crate) fn detach_wholly(command: &mut Command) {
-    let between_fork_and_exec = || {
-        rustix::process::setsid()?;
-        for signal in IGNORED_SIGNALS {
-            ignore(signal)?;
-        }
-        close_on_exec(3, RawFd::MAX)
-    };
-    // SAFETY: as in `detach`.
     unsafe { command.pre_exec(between_fork_and_exec) };
 }
 
@@ -48,34 +41,4 @@ pub(crate) fn ignore(signal: libc::c_int) -> io::Result<()> {
         return Err(io::Error::last_os_error());
     }
     Ok(())
-}
-
-fn close_on_exec(first: RawFd, last: RawFd) -> io::Result<()> {
-    if first > last {
-        return Ok(());
-    }
-    // SAFETY: the call takes three integers and changes only flags of descriptors, no memory.
-    let status = unsafe {
-        libc::syscall(
-            libc::SYS_close_range,
-            first,
-            last,
-            libc::CLOSE_RANGE_CLOEXEC,
-        )
-    };
-    if status == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
-}
-
-fn keep_on_exec(fd: RawFd) -> io::Result<()> {
-    // SAFETY: the call takes integers and changes only the flags of a descriptor.
-    let status = unsafe { libc::fcntl(fd, libc::F_SETFD, 0) };
-    if status == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
 }

@@ -7,12 +7,13 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::ptr::{self, NonNull};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::time::{ClockId, clock_gettime};
+
+use super::mapping::Mapping;
 
 /// What is shared.
 #[derive(Debug)]
@@ -28,15 +29,8 @@ struct Words {
 #[derive(Debug)]
 pub struct Heartbeat {
     file: File,
-    words: NonNull<Words>,
+    memory: Mapping,
 }
-
-// SAFETY: the words are atomics in memory that stays mapped until the drop, so any thread may use them.
-#[expect(unsafe_code, reason = "a pointer to shared atomics")]
-unsafe impl Send for Heartbeat {}
-// SAFETY: as above.
-#[expect(unsafe_code, reason = "a pointer to shared atomics")]
-unsafe impl Sync for Heartbeat {}
 
 impl Heartbeat {
     /// Makes the memory; no beat is expected yet.
@@ -57,24 +51,9 @@ impl Heartbeat {
                 "not the memory of a heartbeat",
             ));
         }
-        #[expect(unsafe_code, reason = "system call")]
-        // SAFETY: a fresh shared mapping at an address of the kernel's choice; the file is as long as what is mapped, as was
-        // looked at above, and nobody of ours shortens it.
-        let base = unsafe {
-            libc::mmap(
-                ptr::null_mut(),
-                size_of::<Words>(),
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                file.as_raw_fd(),
-                0,
-            )
-        };
-        if base == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let words = NonNull::new(base.cast()).ok_or(io::ErrorKind::AddrNotAvailable)?;
-        Ok(Heartbeat { file, words })
+        // The file is as long as what is mapped, and nobody of ours shortens it.
+        let memory = Mapping::shared(file.as_fd(), size_of::<Words>())?;
+        Ok(Heartbeat { file, memory })
     }
 
     fn words(&self) -> &Words {
@@ -82,7 +61,7 @@ impl Heartbeat {
         // SAFETY: mapped, aligned to a page and zeroed by the kernel, of the size of `Words`, whose fields are atomics; it stays
         // mapped as long as `self` lives.
         unsafe {
-            self.words.as_ref()
+            self.memory.place::<Words>(0).as_ref()
         }
     }
 
@@ -118,16 +97,6 @@ impl Heartbeat {
 impl AsFd for Heartbeat {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
-    }
-}
-
-impl Drop for Heartbeat {
-    fn drop(&mut self) {
-        #[expect(unsafe_code, reason = "system call")]
-        // SAFETY: exactly the range that `open` mapped, and no reference into it outlives `self`.
-        unsafe {
-            libc::munmap(self.words.as_ptr().cast(), size_of::<Words>());
-        }
     }
 }
 

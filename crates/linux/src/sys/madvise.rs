@@ -7,6 +7,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+use super::move_pages::{self, MPOL_MF_MOVE, OURSELVES};
 use crate::addr::AddrRange;
 use crate::hold_up::{Call, timed};
 
@@ -58,9 +59,6 @@ pub fn advise(process: BorrowedFd<'_>, ranges: &[AddrRange], advice: Advice) -> 
     advised
 }
 
-/// Of `linux/mempolicy.h`: pages that nobody else has mapped.
-const MPOL_MF_MOVE: libc::c_int = 1 << 1;
-
 /// A page of ours, of which nothing is done.
 #[repr(align(4096))]
 struct Page([u8; 4096]);
@@ -69,36 +67,12 @@ static OWN: Page = Page([0; 4096]);
 /// Has the kernel carry out what it has gathered on all processors for its lists. Until then a page of page cache that was read a
 /// second time has not become active. Moving a page begins with that, so one of our own is asked to move where it is.
 pub(crate) fn drain_all_processors() {
-    let page: *const libc::c_void = std::ptr::from_ref(&OWN.0).cast();
-    let mut node: libc::c_int = 0;
-    let mut status: libc::c_int = 0;
-    let pid: libc::c_long = 0;
-    let count: libc::c_ulong = 1;
-    // SAFETY: the arrays have one entry each, and the kernel fills in the node of the page, and moves nothing as no nodes are named.
-    let _told = unsafe {
-        libc::syscall(
-            libc::SYS_move_pages,
-            pid,
-            count,
-            &raw const page,
-            std::ptr::null::<libc::c_int>(),
-            &raw mut node,
-            0,
-        )
-    };
-    // SAFETY: as above. Moving changes nothing of a page's content. Where it is refused nothing was carried out, which only leaves
-    // pages on another list.
-    let _moved = unsafe {
-        libc::syscall(
-            libc::SYS_move_pages,
-            pid,
-            count,
-            &raw const page,
-            &raw const node,
-            &raw mut status,
-            MPOL_MF_MOVE,
-        )
-    };
+    let page = [std::ptr::from_ref(&OWN).addr() as u64];
+    let told = move_pages::ask(OURSELVES, &page, None, MPOL_MF_MOVE);
+    // Where it is refused nothing was carried out, which only leaves pages on another list.
+    if let Ok(node) = told {
+        let _moved = move_pages::ask(OURSELVES, &page, Some(&node), MPOL_MF_MOVE);
+    }
 }
 
 /// Has the kernel carry out what it has gathered on this processor for its lists (`lru_add_drain`): every

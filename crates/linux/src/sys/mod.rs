@@ -17,8 +17,8 @@ pub mod detach;
 pub(crate) mod file_handle;
 pub(crate) mod fresh_pages;
 pub mod heartbeat;
-pub(crate) mod huge_zero;
 pub mod madvise;
+pub(crate) mod mapping;
 pub(crate) mod move_pages;
 pub mod own_memory;
 pub(crate) mod page_cache;
@@ -28,3 +28,13 @@ pub(crate) mod spawn;
 pub(crate) mod swap;
 pub(crate) mod touch;
 pub mod users;
+
+use std::io;
+
+/// The error of a call that answers 0 where it was carried out.
+fn check(status: impl Into<i64>) -> io::Result<()> {
+    match status.into() {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}

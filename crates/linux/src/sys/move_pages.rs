@@ -8,8 +8,11 @@ use std::io;
 use crate::hold_up::{Call, timed};
 
 /// Of `linux/mempolicy.h`: pages that nobody else has mapped, and all.
-const MPOL_MF_MOVE: libc::c_int = 1 << 1;
+pub(super) const MPOL_MF_MOVE: libc::c_int = 1 << 1;
 const MPOL_MF_MOVE_ALL: libc::c_int = 1 << 2;
+
+/// A pid that stands for the process that calls.
+pub(super) const OURSELVES: i32 = 0;
 
 /// What stands in a place of the answer that the kernel has not come to: no errno and no node.
 pub(crate) const UNTOLD: i32 = i32::MIN;
@@ -47,27 +50,35 @@ fn call(
     nodes: Option<&[libc::c_int]>,
     flags: libc::c_int,
 ) -> io::Result<Vec<i32>> {
+    timed(Call::Move, || ask(pid, addresses, nodes, flags)).0
+}
+
+/// The call, which nobody has to wait for where the process is our own.
+pub(super) fn ask(
+    pid: i32,
+    addresses: &[u64],
+    nodes: Option<&[libc::c_int]>,
+    flags: libc::c_int,
+) -> io::Result<Vec<i32>> {
     let pages: Vec<*const libc::c_void> = addresses
         .iter()
         .map(|address| std::ptr::without_provenance(*address as usize))
         .collect();
     let mut status = vec![UNTOLD; pages.len()];
     let nodes = nodes.map_or(std::ptr::null(), <[libc::c_int]>::as_ptr);
-    let (answer, _) = timed(Call::Move, || {
-        // SAFETY: all arrays have as many entries as are said, and live for the call; the addresses are of the other process
-        // and only named. Moving changes nothing of a page's content.
-        unsafe {
-            libc::syscall(
-                libc::SYS_move_pages,
-                libc::c_long::from(pid),
-                pages.len() as libc::c_ulong,
-                pages.as_ptr(),
-                nodes,
-                status.as_mut_ptr(),
-                flags,
-            )
-        }
-    });
+    // SAFETY: all arrays have as many entries as are said, and live for the call; the addresses are of the other process
+    // and only named. Moving changes nothing of a page's content.
+    let answer = unsafe {
+        libc::syscall(
+            libc::SYS_move_pages,
+            libc::c_long::from(pid),
+            pages.len() as libc::c_ulong,
+            pages.as_ptr(),
+            nodes,
+            status.as_mut_ptr(),
+            flags,
+        )
+    };
     // Above 0: so many pages were not moved.
     match answer < 0 {
         true => Err(io::Error::last_os_error()),

@@ -7,9 +7,13 @@
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::ptr;
 
-use super::move_pages::{move_pages, nodes_of};
+use rustix::io::Errno;
+use rustix::mm::{Advice, ProtFlags, madvise};
+
+use super::check;
+use super::mapping::Mapping;
+use super::move_pages::{OURSELVES, move_pages, nodes_of};
 use crate::addr::{PAGE_BYTES, TABLE_BYTES};
 
 /// `_IOR('v', 1, long)`.
@@ -18,8 +22,6 @@ const FS_IOC_GETVERSION: libc::Ioctl = 0x8008_7601;
 const PAGES_MAX: u64 = 1 << 16;
 /// What one table of page-table entries maps.
 const HUGE_BYTES: usize = TABLE_BYTES as usize;
-/// `move_pages` takes it for the process that calls.
-const OURSELVES: i32 = 0;
 /// How often room for a mapping is looked for.
 const NR_TRIES: u32 = 8;
 
@@ -84,14 +86,16 @@ pub(crate) fn nr_resident(file: BorrowedFd<'_>, pages: &Range<u64>) -> io::Resul
 }
 
 fn nr_resident_of(file: BorrowedFd<'_>, first: u64, nr_pages: usize) -> io::Result<u64> {
-    let mapped = Mapped::new(file, first, nr_pages)?;
-    let mut states = vec![0u8; nr_pages];
+    let are_resident = are_resident(&mapped(file, first, nr_pages)?)?;
+    Ok(are_resident.into_iter().map(u64::from).sum())
+}
+
+/// Which pages of a mapping are in memory.
+fn are_resident(mapped: &Mapping) -> io::Result<Vec<bool>> {
+    let mut states = vec![0u8; mapped.nr_bytes() / PAGE_BYTES as usize];
     // SAFETY: `states` has a byte for each page of the range, which is mapped.
-    let status = unsafe { libc::mincore(mapped.base, mapped.nr_bytes, states.as_mut_ptr()) };
-    match status {
-        0 => Ok(states.iter().filter(|state| **state & 1 != 0).count() as u64),
-        _ => Err(io::Error::last_os_error()),
-    }
+    check(unsafe { libc::mincore(mapped.base(), mapped.nr_bytes(), states.as_mut_ptr()) })?;
+    Ok(states.into_iter().map(|state| state & 1 != 0).collect())
 }
 
 /// Has the kernel take pages for cold, all of which are in memory: it forgets how often they were read, unless a process has them
@@ -100,14 +104,11 @@ pub(crate) fn deactivate(file: BorrowedFd<'_>, pages: &Range<u64>) -> io::Result
     let mut first = pages.start;
     while first < pages.end {
         let end = pages.end.min(first + PAGES_MAX);
-        let mapped = Mapped::new(file, first, (end - first) as usize)?;
+        let mapped = mapped(file, first, (end - first) as usize)?;
         // At random, unmapping does not count as an access. Only what is mapped is taken for cold.
-        for advice in [libc::MADV_RANDOM, libc::MADV_POPULATE_READ, libc::MADV_COLD] {
-            // SAFETY: exactly the range that is mapped; no advice changes its content, and nothing points into it.
-            if unsafe { libc::madvise(mapped.base, mapped.nr_bytes, advice) } != 0 {
-                return Err(io::Error::last_os_error());
-            }
-        }
+        mapped.advise(Advice::Random)?;
+        mapped.advise(Advice::LinuxPopulateRead)?;
+        mapped.advise(Advice::LinuxCold)?;
         first = end;
     }
     Ok(())
@@ -121,26 +122,16 @@ pub(crate) fn move_to_node(
     node: u32,
 ) -> io::Result<(u64, u64)> {
     let nr_pages = (pages.end - pages.start) as usize;
-    let mapped = Mapped::new(file, pages.start, nr_pages)?;
-    let mut states = vec![0u8; nr_pages];
-    // SAFETY: `states` has a byte for each page of the range, which is mapped.
-    if unsafe { libc::mincore(mapped.base, mapped.nr_bytes, states.as_mut_ptr()) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: exactly the range that is mapped. At random, unmapping does not count as an access.
-    if unsafe { libc::madvise(mapped.base, mapped.nr_bytes, libc::MADV_RANDOM) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    let mapped = mapped(file, pages.start, nr_pages)?;
+    let are_resident = are_resident(&mapped)?;
+    // At random, unmapping does not count as an access.
+    mapped.advise(Advice::Random)?;
     let page = PAGE_BYTES as usize;
     let mut addresses = Vec::with_capacity(nr_pages);
-    for (index, _) in states
-        .iter()
-        .enumerate()
-        .filter(|(_, state)| **state & 1 != 0)
-    {
-        let at = mapped.base.wrapping_byte_add(index * page);
+    for (index, _) in are_resident.iter().enumerate().filter(|(_, is)| **is) {
+        let at = mapped.base().wrapping_byte_add(index * page);
         // SAFETY: one page of the range that is mapped; a page that has left memory meanwhile is read in, which changes nothing.
-        if unsafe { libc::madvise(at, page, libc::MADV_POPULATE_READ) } == 0 {
+        if unsafe { madvise(at, page, Advice::LinuxPopulateRead) }.is_ok() {
             addresses.push(at.addr() as u64);
         }
     }
@@ -164,71 +155,22 @@ pub(crate) fn move_to_node(
     Ok((addresses.len() as u64, nr_moved as u64))
 }
 
-/// A range of a file that is mapped for a moment.
-struct Mapped {
-    base: *mut libc::c_void,
-    nr_bytes: usize,
-}
-
-impl Mapped {
-    /// Each folio lies in one table of page-table entries, as it does where it is a huge page: the kernel would take one apart that
-    /// it finds in two.
-    fn new(file: BorrowedFd<'_>, first: u64, nr_pages: usize) -> io::Result<Mapped> {
-        let nr_bytes = nr_pages * PAGE_BYTES as usize;
-        let offset = libc::off_t::try_from(first * PAGE_BYTES).map_err(io::Error::other)?;
-        let mut nr_tries = 0;
-        loop {
-            let room = free_room(nr_bytes + HUGE_BYTES)?;
-            let ahead = (offset as usize).wrapping_sub(room.addr()) % HUGE_BYTES;
-            // SAFETY: a mapping that takes the place of no other, and that nothing points to yet.
-            let base = unsafe {
-                libc::mmap(
-                    room.wrapping_byte_add(ahead),
-                    nr_bytes,
-                    libc::PROT_READ,
-                    libc::MAP_SHARED | libc::MAP_FIXED_NOREPLACE,
-                    file.as_raw_fd(),
-                    offset,
-                )
-            };
-            if base != libc::MAP_FAILED {
-                return Ok(Mapped { base, nr_bytes });
-            }
-            let error = io::Error::last_os_error();
-            nr_tries += 1;
+/// Maps a range of a file for a moment. Each folio lies in one table of page-table entries, as it does where it is a huge page: the
+/// kernel would take one apart that it finds in two.
+fn mapped(file: BorrowedFd<'_>, first: u64, nr_pages: usize) -> io::Result<Mapping> {
+    let (nr_bytes, offset) = (nr_pages * PAGE_BYTES as usize, first * PAGE_BYTES);
+    let mut nr_tries = 0;
+    loop {
+        // Where so many bytes of our address space are free, at this moment: nothing can be read or written there.
+        let room = Mapping::fresh(nr_bytes + HUGE_BYTES, ProtFlags::empty())?.base();
+        let ahead = (offset as usize).wrapping_sub(room.addr()) % HUGE_BYTES;
+        let place = room.wrapping_byte_add(ahead);
+        nr_tries += 1;
+        match Mapping::at(place, file, offset, nr_bytes, ProtFlags::READ) {
             // Another thread has mapped something there meanwhile.
-            if error.raw_os_error() != Some(libc::EEXIST) || nr_tries == NR_TRIES {
-                return Err(error);
-            }
+            Err(Errno::EXIST) if nr_tries < NR_TRIES => {}
+            mapped => return Ok(mapped?),
         }
-    }
-}
-
-/// Where so many bytes of our address space are free, at this moment.
-fn free_room(nr_bytes: usize) -> io::Result<*mut libc::c_void> {
-    // SAFETY: a fresh mapping at an address of the kernel's choice touches nothing of ours; nothing can be read or written there.
-    let room = unsafe {
-        libc::mmap(
-            ptr::null_mut(),
-            nr_bytes,
-            libc::PROT_NONE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-            -1,
-            0,
-        )
-    };
-    if room == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: exactly what was mapped, and nothing points into it.
-    unsafe { libc::munmap(room, nr_bytes) };
-    Ok(room)
-}
-
-impl Drop for Mapped {
-    fn drop(&mut self) {
-        // SAFETY: exactly what was mapped, and nothing points into it.
-        unsafe { libc::munmap(self.base, self.nr_bytes) };
     }
 }
 

@@ -9,6 +9,8 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+use super::check;
+
 /// `KCMP_VM` of `linux/kcmp.h`.
 const KCMP_VM: libc::c_long = 1;
 
@@ -93,7 +95,7 @@ pub(crate) fn wait_child(
     // SAFETY: all zeroes is a valid value of this plain structure.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: the descriptor is open, and both structures are valid places to write to.
-    let result = unsafe {
+    check(unsafe {
         libc::syscall(
             libc::SYS_waitid,
             libc::P_PIDFD,
@@ -102,10 +104,7 @@ pub(crate) fn wait_child(
             options,
             &raw mut usage,
         )
-    };
-    if result != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    })?;
     if info.si_signo == 0 {
         return Ok(None);
     }

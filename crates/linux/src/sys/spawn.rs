@@ -22,44 +22,49 @@ use rustix::pipe::{PipeFlags, pipe_with};
 /// Highest signal number.
 const SIGNAL_MAX: libc::c_int = 64;
 
-/// Identity the program is to run under.
-#[derive(Clone, Debug)]
-pub(crate) struct Identity {
-    pub(crate) uid: u32,
-    pub(crate) gid: u32,
-    pub(crate) groups: Vec<u32>,
+/// A user to run the program as.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct User {
+    /// Name in the user database; the number if it has none.
+    pub name: String,
+    /// User id.
+    pub uid: u32,
+    /// Primary group.
+    pub gid: u32,
+    /// All groups, the primary one included.
+    pub groups: Vec<u32>,
 }
 
-/// Signals as they were inherited: bit `n - 1` is signal `n`.
+/// Signals that were ignored and blocked when Strata was started: what the program shall inherit. Bit `n - 1` is signal `n`.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Signals {
+pub struct InheritedSignals {
     pub(crate) ignored: u64,
     pub(crate) blocked: u64,
 }
 
-/// The step of the child that failed before exec.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Step {
-    Cgroup = 1,
-    Groups = 2,
-    Gid = 3,
-    Uid = 4,
-    Signals = 5,
+/// What to start and how: in the caller's process group, with its environment and working directory.
+#[derive(Debug)]
+pub struct CommandSpec {
+    /// The program: a path if it has a slash, else looked up in `PATH`.
+    pub program: OsString,
+    /// Arguments of the program, without its name.
+    pub args: Vec<OsString>,
+    /// An open, writable `cgroup.procs` of the group it is to live in.
+    pub cgroup_procs: Option<OwnedFd>,
+    /// The user it is to run as; `None` is the caller.
+    pub user: Option<User>,
+    /// Signal settings it is to have; the default is none ignored, none blocked.
+    pub signals: InheritedSignals,
+    /// Where both stdout and stderr go, stdin being empty; `None` is the caller's three streams.
+    pub output: Option<OwnedFd>,
 }
 
-impl Step {
-    fn from_code(code: u8) -> Option<Step> {
-        [
-            Step::Cgroup,
-            Step::Groups,
-            Step::Gid,
-            Step::Uid,
-            Step::Signals,
-        ]
-        .into_iter()
-        .find(|step| *step as u8 == code)
-    }
+/// The step of the child that failed before exec.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Cgroup,
+    User,
+    Signals,
 }
 
 /// Why nothing was started.
@@ -73,49 +78,30 @@ pub(crate) enum SpawnError {
     Exec(io::Error),
 }
 
-/// What surrounds the program.
-#[derive(Debug)]
-pub(crate) struct Setting {
-    /// An open, writable `cgroup.procs` of the group it is to join.
-    pub(crate) cgroup_procs: Option<OwnedFd>,
-    pub(crate) identity: Option<Identity>,
-    pub(crate) signals: Signals,
-    /// Limit on open files for the program, soft and hard; `None` is the caller's.
-    pub(crate) nr_files: Option<(u64, u64)>,
-    /// Where stdout and stderr go, stdin being empty; `None` is the caller's three streams.
-    pub(crate) output: Option<OwnedFd>,
-}
-
-/// Starts the program in the caller's process group, with its environment and working directory; returns its pid,
-/// which the caller has to wait for.
+/// Starts the program; returns its pid, which the caller has to wait for. `nr_files`: limit on open files for the program, soft
+/// and hard; `None` is the caller's. Descriptors are taken out of what is asked for.
 pub(crate) fn spawn(
-    program: &OsString,
-    args: &[OsString],
-    setting: Setting,
+    spec: &mut CommandSpec,
+    nr_files: Option<(u64, u64)>,
 ) -> Result<i32, SpawnError> {
-    let Setting {
-        cgroup_procs,
-        identity,
-        signals,
-        nr_files,
-        output,
-    } = setting;
     let flags = PipeFlags::CLOEXEC | PipeFlags::NONBLOCK;
     let (report_read, report_write) =
         pipe_with(flags).map_err(|errno| SpawnError::Start(errno.into()))?;
+    let cgroup_procs = spec.cgroup_procs.take();
     let (cgroup_fd, report_fd) = (
         cgroup_procs.as_ref().map(AsRawFd::as_raw_fd),
         report_write.as_raw_fd(),
     );
-    let mut command = Command::new(program);
-    command.args(args);
-    if let Some(output) = output {
+    let mut command = Command::new(&spec.program);
+    command.args(&spec.args);
+    if let Some(output) = spec.output.take() {
         let same = output.try_clone().map_err(SpawnError::Start)?;
         command.stdin(Stdio::null()).stdout(output).stderr(same);
     }
+    let (user, signals) = (spec.user.clone(), spec.signals);
     let in_child = move || {
         limit_files(nr_files);
-        prepare(cgroup_fd, identity.as_ref(), signals).map_err(|(step, error)| {
+        prepare(cgroup_fd, user.as_ref(), signals).map_err(|(step, error)| {
             report(report_fd, step);
             error
         })
@@ -125,25 +111,20 @@ pub(crate) fn spawn(
     unsafe { command.pre_exec(in_child) };
     let result = command.spawn();
     drop((report_write, cgroup_procs));
-    match result {
-        Ok(child) => i32::try_from(child.id())
-            .map_err(|_| SpawnError::Start(io::Error::other("a pid beyond 2^31"))),
-        Err(error) => {
-            let mut code = [0];
-            match rustix::io::read(&report_read, &mut code) {
-                Ok(1) => Err(match Step::from_code(code[0]) {
-                    Some(step) => SpawnError::Step(step, error),
-                    None => SpawnError::Start(error),
-                }),
-                // Nobody reported, so either exec failed or there was no child at all.
-                _ => Err(if is_fork_error(&error) {
-                    SpawnError::Start(error)
-                } else {
-                    SpawnError::Exec(error)
-                }),
-            }
-        }
-    }
+    let error = match result {
+        Ok(child) => return Ok(child.id() as i32),
+        Err(error) => error,
+    };
+    let mut code = [0];
+    let reported = rustix::io::read(&report_read, &mut code) == Ok(1);
+    let steps = [Step::Cgroup, Step::User, Step::Signals];
+    let step = steps.into_iter().find(|step| *step as u8 == code[0]);
+    Err(match step.filter(|_| reported) {
+        Some(step) => SpawnError::Step(step, error),
+        // Nobody reported, so either exec failed or there was no child at all.
+        None if is_fork_error(&error) => SpawnError::Start(error),
+        None => SpawnError::Exec(error),
+    })
 }
 
 /// Runs in the child: puts the limit on open files, soft and hard, back to what Strata was started with.
@@ -160,40 +141,32 @@ fn limit_files(nr_files: Option<(u64, u64)>) {
 /// Runs in the child. The order matters: see the module text.
 fn prepare(
     cgroup_fd: Option<RawFd>,
-    identity: Option<&Identity>,
-    signals: Signals,
+    user: Option<&User>,
+    signals: InheritedSignals,
 ) -> Result<(), (Step, io::Error)> {
     if let Some(fd) = cgroup_fd {
         // SAFETY: the descriptor is open and the buffer is a static of one byte; "0" means "me".
         let written = unsafe { libc::write(fd, b"0".as_ptr().cast(), 1) };
         check(written == 1, Step::Cgroup)?;
     }
-    if let Some(identity) = identity {
-        let (gid, uid) = (
-            libc::c_ulong::from(identity.gid),
-            libc::c_ulong::from(identity.uid),
-        );
+    if let Some(user) = user {
+        let (gid, uid) = (libc::c_ulong::from(user.gid), libc::c_ulong::from(user.uid));
         // Raw calls: the C library's wrappers would look for the parent's other threads.
         // SAFETY: the array was made before the fork and has the length given.
-        let result = unsafe {
-            libc::syscall(
-                libc::SYS_setgroups,
-                identity.groups.len(),
-                identity.groups.as_ptr(),
-            )
-        };
-        check(result == 0, Step::Groups)?;
+        let result =
+            unsafe { libc::syscall(libc::SYS_setgroups, user.groups.len(), user.groups.as_ptr()) };
+        check(result == 0, Step::User)?;
         // SAFETY: integers only.
         let result = unsafe { libc::syscall(libc::SYS_setresgid, gid, gid, gid) };
-        check(result == 0, Step::Gid)?;
+        check(result == 0, Step::User)?;
         // SAFETY: integers only.
         let result = unsafe { libc::syscall(libc::SYS_setresuid, uid, uid, uid) };
-        check(result == 0, Step::Uid)?;
+        check(result == 0, Step::User)?;
     }
     restore_signals(signals)
 }
 
-fn restore_signals(signals: Signals) -> Result<(), (Step, io::Error)> {
+fn restore_signals(signals: InheritedSignals) -> Result<(), (Step, io::Error)> {
     // SAFETY: all zeroes is a valid set, initialised properly below.
     let mut blocked: libc::sigset_t = unsafe { std::mem::zeroed() };
     // SAFETY: the set is a valid place to write to.

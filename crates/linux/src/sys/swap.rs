@@ -5,6 +5,8 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use super::check;
+
 /// The highest priority the kernel takes.
 pub(crate) const SWAP_PRIORITY_MAX: i32 = 0x7fff;
 /// `SWAP_FLAG_PREFER` of `linux/swap.h`: the low 15 bits are the priority.
@@ -15,12 +17,7 @@ pub(crate) fn swapon(path: &Path, priority: i32) -> io::Result<()> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     let flags = SWAP_FLAG_PREFER | (priority & SWAP_PRIORITY_MAX);
     // SAFETY: `path` is a NUL-terminated string that outlives the call, which only reads it.
-    let status = unsafe { libc::swapon(path.as_ptr(), flags) };
-    if status == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    check(unsafe { libc::swapon(path.as_ptr(), flags) })
 }
 
 /// Stops swapping to a device or file; reads back all it holds first, which may take long.
@@ -28,10 +25,5 @@ pub(crate) fn swapon(path: &Path, priority: i32) -> io::Result<()> {
 pub(crate) fn swapoff(path: &Path) -> io::Result<()> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     // SAFETY: `path` is a NUL-terminated string that outlives the call, which only reads it.
-    let status = unsafe { libc::swapoff(path.as_ptr()) };
-    if status == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    check(unsafe { libc::swapoff(path.as_ptr()) })
 }

@@ -253,7 +253,8 @@ mod tests {
                 nodes: [].into(),
                 mappings: (0..nr_mappings).map(mapping).collect(),
             }),
-            ..TargetView::of_cgroup(name)
+            name: name.to_owned(),
+            ..TargetView::default()
         }
     }
 

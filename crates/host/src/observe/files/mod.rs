@@ -20,11 +20,11 @@ use std::path::{Path, PathBuf};
 use super::ledger::OnNodes;
 use strata_linux::access::AccessError;
 use strata_linux::access::census::{
-    Budget, Census, CensusCost, FileId, FileName, FileNames, FilePart, GroupNames, IdleEstimate,
-    Question, Sums, Taken, size_at,
+    Budget, Census, CensusCost, FileId, FileName, FileNames, FilePart, IdleEstimate, Question,
+    Sums, Taken, size_at,
 };
 use strata_linux::addr::PAGE_BYTES;
-use strata_linux::cgroup::{CgroupError, GroupReader};
+use strata_linux::cgroup::{CgroupError, GroupNames, GroupReader};
 use strata_linux::page_cache::{Dropped, Finder};
 use strata_linux::plain;
 use strata_linux::process::MachineMemory;

@@ -12,16 +12,12 @@
 use super::nodes::{NodeStatus, fit};
 use super::{AgedPages, Ages, KindBytes, Kinds, OnNodes, kinds_of};
 use crate::observe::programs::{Label, Program, Programs};
-use crate::observe::{Observer, Piece, SpaceId, Visitor, Walked};
+use crate::observe::{Observer, SpaceId, Walked};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
-use strata_linux::access::Bits512;
-use strata_linux::addr::TableNo;
 use strata_linux::cgroup::GroupReader;
 use strata_linux::nodes::Nodes;
-use strata_linux::process::{Mapping, Process};
 use strata_linux::{plain, swap};
 
 /// Of what lies idle this share stays in a safe budget: one in so many parts.
@@ -162,10 +158,19 @@ impl IdleGroups {
 
     /// Walks once.
     pub fn observe(&mut self, observer: &mut Observer) -> Walked {
-        self.pages.try_see_nodes(observer);
-        self.pages.start_walk(observer.elapsed());
-        let walked = observer.walk(self);
-        self.pages.end_walk(&walked);
+        let walked = self.pages.observe(observer);
+        let there: BTreeMap<SpaceId, i32> = observer
+            .processes()
+            .map(|(space, process)| (space, process.pid()))
+            .collect();
+        self.members.retain(|space, _| there.contains_key(space));
+        for (space, pid) in there {
+            self.members.entry(space).or_insert_with(|| {
+                let group = GroupReader::of_process(pid).ok().flatten();
+                let name = group.map_or_else(|| NO_GROUP.to_owned(), |of| of.name().to_owned());
+                Member { group: name, pid }
+            });
+        }
         walked
     }
 
@@ -303,45 +308,6 @@ fn rank(
     }
 }
 
-impl Visitor for IdleGroups {
-    fn appeared(&mut self, space: SpaceId, process: &Arc<Process>) {
-        let group = GroupReader::of_process(process.pid()).ok().flatten();
-        let name = group.map_or_else(|| NO_GROUP.to_owned(), |group| group.name().to_owned());
-        let pid = process.pid();
-        self.members.insert(space, Member { group: name, pid });
-        self.pages.appeared(space, process);
-    }
-
-    fn ended(&mut self, space: SpaceId) {
-        self.members.remove(&space);
-        self.pages.ended(space);
-    }
-
-    fn idle(&mut self, space: SpaceId) {
-        self.pages.idle(space);
-    }
-
-    fn begin(&mut self, space: SpaceId, process: &Process, mappings: &Arc<Vec<Mapping>>) {
-        self.pages.begin(space, process, mappings);
-    }
-
-    fn piece(&mut self, piece: &Piece<'_>) {
-        self.pages.piece(piece);
-    }
-
-    fn wants_mappers(&mut self, space: SpaceId) -> bool {
-        self.pages.wants_mappers(space)
-    }
-
-    fn mappers(&mut self, space: SpaceId, table: TableNo, known: Bits512, several: Bits512) {
-        self.pages.mappers(space, table, known, several);
-    }
-
-    fn end(&mut self, space: SpaceId, is_whole: bool) {
-        self.pages.end(space, is_whole);
-    }
-}
-
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
@@ -350,31 +316,23 @@ fn millis(duration: Duration) -> u64 {
 mod tests {
     use super::*;
     use crate::observe::programs::Person;
+    use crate::observe::{Piece, Visitor};
+    use crate::test_mapping::mapping;
     use strata_linux::access::{TableRecord, TableShape};
-    use strata_linux::addr::{AddrRange, PAGE_BYTES};
+    use strata_linux::addr::{PAGE_BYTES, TableNo};
     use strata_linux::bits;
     use strata_linux::process::MappingClass;
 
     /// Tells a walk of a space that has so many pages, of which the first ones were accessed.
     fn tell(groups: &mut IdleGroups, space: SpaceId, nr_pages: usize, nr_accessed: usize) {
-        let mapping = Mapping {
-            range: AddrRange::new(0, 512 * PAGE_BYTES),
-            class: MappingClass::Anon,
-            unreclaimable: None,
-            is_exec_file: false,
-            is_bound: false,
-            has_recency: true,
-            is_supplied: false,
-            name: "".into(),
-            file: None,
-        };
+        let mapping = mapping(0, 512, MappingClass::Anon);
         let mut record = TableRecord::empty(TableNo(0), TableShape::Pages);
         record.present = bits::run(0, nr_pages);
         record.accessed = bits::run(0, nr_accessed);
         groups
             .pages
             .begin_space(space, std::slice::from_ref(&mapping), false);
-        groups.piece(&Piece {
+        groups.pages.piece(&Piece {
             space,
             mapping: &mapping,
             mapping_index: 0,
@@ -382,7 +340,7 @@ mod tests {
             mask: bits::run(0, 512),
             unseen: bits::NONE,
         });
-        groups.end(space, true);
+        groups.pages.end(space, true);
     }
 
     #[test]

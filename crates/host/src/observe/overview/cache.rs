@@ -13,9 +13,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
-use strata_linux::access::census::{
-    Budget, CacheWatch, FileNames, GroupNames, Taken, Wanted, WatchQuestion,
-};
+use strata_linux::access::census::{Budget, CacheWatch, FileNames, Taken, Wanted, WatchQuestion};
+use strata_linux::cgroup::GroupNames;
 use strata_linux::process::thread_cpu_ns;
 
 /// Files told of each cgroup, those with most in memory.

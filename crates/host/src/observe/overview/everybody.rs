@@ -7,7 +7,7 @@
 //! **Invariants**
 //! - I1: all walks together take no more than the share of the time since the overview was opened, and [`BURST_NS`].
 
-use super::super::ledger::{AgedPages, Ages, Census};
+use super::super::ledger::{AgedPages, Census};
 use super::super::{Observer, SpaceId, Subject, SubjectError};
 use super::snapshot::{AgesView, Snapshot};
 use std::collections::BTreeMap;
@@ -28,7 +28,6 @@ const IDLE_AFTER_MIN: Duration = Duration::from_secs(10);
 pub(super) struct Watch {
     pub(super) observer: Observer,
     pages: AgedPages,
-    last_walk: Option<Instant>,
     /// What the last walk told.
     ages: Option<AgesView>,
 }
@@ -38,7 +37,6 @@ impl Watch {
         Ok(Watch {
             observer: Observer::open(subject, access)?,
             pages: AgedPages::new(),
-            last_walk: None,
             ages: None,
         })
     }
@@ -51,15 +49,18 @@ impl Watch {
         {
             return ages.clone();
         }
-        let now = Instant::now();
-        let interval = self.last_walk.replace(now);
-        let interval = interval.map_or(Duration::ZERO, |before| now - before);
+        self.observe(snapshot);
+        let ages = AgesView::new(&self.pages.census(), idle_after);
+        self.ages = Some(ages.clone());
+        ages
+    }
+
+    /// Walks, and returns what the thread that walks has taken of a processor.
+    fn observe(&mut self, snapshot: &mut Snapshot) -> u64 {
         let walked = self.pages.observe(&mut self.observer);
         snapshot.walk_us += walked.wall_ns / 1000;
         snapshot.troubles.extend(walked.troubles);
-        let ages = AgesView::new(&self.pages.census(), interval, idle_after);
-        self.ages = Some(ages.clone());
-        ages
+        walked.cpu_ns
     }
 }
 
@@ -73,35 +74,21 @@ pub(super) struct Asked<'a> {
 /// The walks of everybody.
 #[derive(Debug)]
 pub(super) struct Everybody {
-    observer: Observer,
-    pages: AgedPages,
+    pub(super) watch: Watch,
     opened: Instant,
     cpu_share: f64,
     spent_ns: u64,
-    last_walk: Option<Instant>,
 }
 
 impl Everybody {
     pub(super) fn open(access: AccessChoice, cpu_share: f64) -> Result<Everybody, SubjectError> {
         let subject = Subject::Cgroup(PathBuf::from("/"));
         Ok(Everybody {
-            observer: Observer::open(&subject, access)?,
-            pages: AgedPages::new(),
+            watch: Watch::open(&subject, access)?,
             opened: Instant::now(),
             cpu_share,
             spent_ns: 0,
-            last_walk: None,
         })
-    }
-
-    /// Who sees accesses.
-    pub(super) fn source(&self) -> &'static str {
-        self.observer.info().name
-    }
-
-    /// No walk comes after the next one.
-    pub(super) fn set_last(&mut self) {
-        self.observer.set_last();
     }
 
     fn is_due(&self) -> bool {
@@ -121,30 +108,22 @@ impl Everybody {
             return None;
         }
         let before_ns = thread_cpu_ns();
-        let now = Instant::now();
-        let interval = self.last_walk.replace(now);
-        let interval = interval.map_or(Duration::ZERO, |before| now - before);
-        let walked = self.pages.observe(&mut self.observer);
-        snapshot.walk_us += walked.wall_ns / 1000;
-        snapshot.troubles.extend(walked.troubles);
-        let watched = self.pages.ledger().watched();
+        let walked_ns = self.watch.observe(snapshot);
+        let watched = self.watch.pages.ledger().watched();
         let idle_after = match watched < idle_after {
             true => idle_after.min(IDLE_AFTER_MIN),
             false => idle_after,
         };
-        let views = self.count(targets, interval, idle_after);
-        self.spent_ns += walked.cpu_ns + thread_cpu_ns().saturating_sub(before_ns);
+        let views = self.count(targets, idle_after);
+        self.spent_ns += walked_ns + thread_cpu_ns().saturating_sub(before_ns);
         Some(views)
     }
 
-    fn count(
-        &self,
-        targets: &[Asked<'_>],
-        interval: Duration,
-        idle_after: Duration,
-    ) -> BTreeMap<String, AgesView> {
-        let of_pid: BTreeMap<i32, SpaceId> = self
-            .observer
+    fn count(&self, targets: &[Asked<'_>], idle_after: Duration) -> BTreeMap<String, AgesView> {
+        let Watch {
+            observer, pages, ..
+        } = &self.watch;
+        let of_pid: BTreeMap<i32, SpaceId> = observer
             .processes()
             .map(|(space, process)| (process.pid(), space))
             .collect();
@@ -154,9 +133,7 @@ impl Everybody {
         };
         let mut views = BTreeMap::new();
         for (parts, of_space) in in_rounds(targets.iter().map(spaces_of)) {
-            let (ages, _) = self
-                .pages
-                .count(parts.len(), |space| of_space.get(&space).copied());
+            let (ages, _) = pages.count(parts.len(), |space| of_space.get(&space).copied());
             for (number, ages) in parts.iter().zip(ages) {
                 let Some(target) = targets.get(*number) else {
                     continue;
@@ -164,26 +141,20 @@ impl Everybody {
                 let census = match target.is_detailed {
                     true => {
                         let part = parts.iter().position(|other| other == number);
-                        self.pages
-                            .census_of(|space| of_space.get(&space).copied() == part)
+                        pages.census_of(|space| of_space.get(&space).copied() == part)
                     }
-                    false => self.census(ages),
+                    false => Census {
+                        watched: pages.ledger().watched(),
+                        last_interval: pages.ledger().last_interval(),
+                        total: ages,
+                        mappings: Vec::new(),
+                    },
                 };
-                let view = AgesView::new(&census, interval, idle_after);
+                let view = AgesView::new(&census, idle_after);
                 views.insert(target.name.to_owned(), view);
             }
         }
         views
-    }
-
-    fn census(&self, ages: Ages) -> Census {
-        let ledger = self.pages.ledger();
-        Census {
-            watched: ledger.watched(),
-            last_interval: ledger.last_interval(),
-            total: ages,
-            mappings: Vec::new(),
-        }
     }
 }
 

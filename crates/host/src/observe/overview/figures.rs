@@ -2,26 +2,20 @@
 //!
 //! **Owns** which counter stands for what, and rates from two readings. **Does not own** ages.
 
-use super::snapshot::Budget;
+use super::snapshot::{Budget, TargetView};
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 use strata_linux::addr::PAGE_BYTES;
 use strata_linux::cgroup::{CgroupError, GroupReader};
-use strata_linux::process::{Process, Stat, read_stat};
+use strata_linux::process::{Process, Stat, keyed_bytes, read_stat};
 
 /// What counters say of a target.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Figures {
-    pub(super) resident_bytes: Option<u64>,
-    pub(super) anon_bytes: Option<u64>,
-    pub(super) file_bytes: Option<u64>,
-    pub(super) mapped_bytes: Option<u64>,
-    pub(super) shmem_bytes: Option<u64>,
-    pub(super) dirty_bytes: Option<u64>,
-    pub(super) inactive_bytes: Option<u64>,
-    pub(super) swap_bytes: Option<u64>,
-    pub(super) budget: Option<Budget>,
+    /// Bytes and the budget; all else is nobody's.
+    pub(super) view: TargetView,
     pub(super) refaults: Refaults,
 }
 
@@ -41,71 +35,72 @@ pub(super) fn of_group(group: &GroupReader) -> Result<Figures, CgroupError> {
         (anon, file) => Some(anon.unwrap_or(0) + file.unwrap_or(0)),
     };
     Ok(Figures {
-        // The root of v2 has counters but no usage.
-        resident_bytes: usage_bytes.or_else(|| Some(anon? + file?)),
-        anon_bytes: anon,
-        file_bytes: file,
-        mapped_bytes: files.mapped_bytes,
-        shmem_bytes: stats.shmem_bytes,
-        dirty_bytes: files.dirty_bytes,
-        inactive_bytes: stats.inactive_bytes,
-        swap_bytes: stats.swap_bytes,
-        budget: budget_of(group, usage_bytes),
+        view: TargetView {
+            // The root of v2 has counters but no usage.
+            resident_bytes: usage_bytes.or_else(|| Some(anon? + file?)),
+            anon_bytes: anon,
+            file_bytes: file,
+            mapped_bytes: files.mapped_bytes,
+            shmem_bytes: stats.shmem_bytes,
+            dirty_bytes: files.dirty_bytes,
+            inactive_bytes: stats.inactive_bytes,
+            swap_bytes: stats.swap_bytes,
+            budget: budget_of(group, usage_bytes),
+            ..TargetView::default()
+        },
         refaults: refaults.into_iter().map(|nr| (GROUP, nr)).collect(),
     })
 }
 
-/// Of processes, added up; `group` is the one they are in.
+/// Of processes that are kept open.
 pub(super) fn of_processes<'a>(
     processes: impl Iterator<Item = &'a Arc<Process>>,
     group: Option<&GroupReader>,
 ) -> Figures {
-    let mut figures = Figures {
-        budget: group.and_then(|group| budget_of(group, group.usage_bytes())),
-        ..Figures::default()
+    let read = |process: &'a Arc<Process>| {
+        let status = process.read_of_space("status");
+        Some((process.pid(), process.stat().ok()?, status))
     };
-    for process in processes {
-        let Ok(stat) = process.stat() else { continue };
-        figures.add_stat(process.pid(), &stat);
-        if let Ok(status) = process.read_of_space("status") {
-            figures.add_status(&String::from_utf8_lossy(&status));
-        }
-    }
-    figures
+    of_all(processes.filter_map(read), group)
 }
 
 /// Of processes by their numbers, for which nothing is kept open.
 pub(super) fn of_pids(pids: &[i32], group: Option<&GroupReader>) -> Figures {
-    let mut figures = Figures {
-        budget: group.and_then(|group| budget_of(group, group.usage_bytes())),
-        ..Figures::default()
+    let read = |pid: &i32| {
+        let status = std::fs::read(format!("/proc/{pid}/status"));
+        Some((*pid, read_stat(*pid).ok()?, status))
     };
-    for pid in pids {
-        let Ok(stat) = read_stat(*pid) else { continue };
-        figures.add_stat(*pid, &stat);
-        if let Ok(status) = std::fs::read(format!("/proc/{pid}/status")) {
-            figures.add_status(&String::from_utf8_lossy(&status));
+    of_all(pids.iter().filter_map(read), group)
+}
+
+fn of_all(
+    read: impl Iterator<Item = (i32, Stat, io::Result<Vec<u8>>)>,
+    group: Option<&GroupReader>,
+) -> Figures {
+    let mut figures = Figures::default();
+    figures.view.budget = group.and_then(|group| budget_of(group, group.usage_bytes()));
+    for (pid, stat, status) in read {
+        add(
+            &mut figures.view.resident_bytes,
+            stat.rss_pages * PAGE_BYTES,
+        );
+        figures.refaults.insert(pid, stat.nr_major_faults);
+        if let Ok(status) = status {
+            add_status(&mut figures.view, &String::from_utf8_lossy(&status));
         }
     }
     figures
 }
 
-impl Figures {
-    fn add_stat(&mut self, pid: i32, stat: &Stat) {
-        add(&mut self.resident_bytes, stat.rss_pages * PAGE_BYTES);
-        self.refaults.insert(pid, stat.nr_major_faults);
-    }
-
-    fn add_status(&mut self, status: &str) {
-        let parts = [
-            (&mut self.anon_bytes, ["RssAnon:", "RssShmem:"]),
-            (&mut self.file_bytes, ["RssFile:", ""]),
-            (&mut self.swap_bytes, ["VmSwap:", ""]),
-        ];
-        for (sum, names) in parts {
-            let bytes = names.iter().filter_map(|name| status_bytes(status, name));
-            add(sum, bytes.sum());
-        }
+fn add_status(view: &mut TargetView, status: &str) {
+    let parts = [
+        (&mut view.anon_bytes, ["RssAnon", "RssShmem"]),
+        (&mut view.file_bytes, ["RssFile", ""]),
+        (&mut view.swap_bytes, ["VmSwap", ""]),
+    ];
+    for (sum, names) in parts {
+        let bytes = names.iter().filter_map(|name| keyed_bytes(status, name));
+        add(sum, bytes.sum());
     }
 }
 
@@ -115,14 +110,6 @@ fn add(sum: &mut Option<u64>, bytes: u64) {
 
 fn budget_of(group: &GroupReader, usage_bytes: Option<u64>) -> Option<Budget> {
     Some(Budget::new(group.budget_bytes()?, usage_bytes?))
-}
-
-/// The value of a line `NAME: N kB`.
-fn status_bytes(text: &str, name: &str) -> Option<u64> {
-    let is_it = |line: &&str| line.split_whitespace().next() == Some(name);
-    let line = text.lines().find(is_it)?;
-    let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
-    kib.checked_mul(1024)
 }
 
 /// Two readings make a rate.
@@ -165,13 +152,5 @@ mod tests {
         // A counter that went back (a pid that was used again) is no negative rate.
         assert_eq!(rate.next(at(3), [(7, 0)].into()), Some(0.0));
         assert_eq!(rate.next(at(4), Refaults::new()), None);
-    }
-
-    #[test]
-    fn lines_of_status_are_found_by_their_whole_name() {
-        let text = "VmSwapX:\t 1 kB\nVmSwap:\t     12 kB\nRssAnon: x kB\n";
-        assert_eq!(status_bytes(text, "VmSwap:"), Some(12 << 10));
-        assert_eq!(status_bytes(text, "RssAnon:"), None);
-        assert_eq!(status_bytes(text, "RssFile:"), None);
     }
 }

@@ -95,13 +95,11 @@ struct Target {
 }
 
 impl Target {
-    /// A group; `only` is the program it holds if that is one.
-    fn of_group(group: GroupReader, only: Option<&Program>) -> Target {
-        let root = only.map(|program| &program.root);
+    fn new(kind: TargetKind, who: WhoView, group: Option<GroupReader>) -> Target {
         Target {
-            kind: TargetKind::Cgroup,
-            who: WhoView::new(Some(group.name()), root),
-            group: Some(group),
+            kind,
+            who,
+            group,
             part: None,
             rate: Rate::default(),
             watch: None,
@@ -112,13 +110,18 @@ impl Target {
         }
     }
 
+    /// A group; `only` is the program it holds if that is one.
+    fn of_group(group: GroupReader, only: Option<&Program>) -> Target {
+        let who = WhoView::new(Some(group.name()), only.map(|program| &program.root));
+        Target::new(TargetKind::Cgroup, who, Some(group))
+    }
+
     /// One program of a group that holds several.
     fn of_program(group: GroupReader, program: Program) -> Target {
+        let who = WhoView::new(Some(group.name()), Some(&program.root));
         Target {
-            kind: TargetKind::Tree,
-            who: WhoView::new(Some(group.name()), Some(&program.root)),
             part: Some(program.pids),
-            ..Target::of_group(group, None)
+            ..Target::new(TargetKind::Tree, who, Some(group))
         }
     }
 
@@ -184,17 +187,11 @@ impl Target {
             [only] => Some(&only.root),
             _ => None,
         };
+        let who = WhoView::new(group.as_ref().map(GroupReader::name), root);
         let target = Target {
-            kind,
-            who: WhoView::new(group.as_ref().map(GroupReader::name), root),
-            group,
-            part: None,
-            rate: Rate::default(),
             watch: Some(watch),
             is_watched: true,
-            ages: None,
-            files: None,
-            last: None,
+            ..Target::new(kind, who, group)
         };
         Ok((name, target))
     }
@@ -241,23 +238,12 @@ impl Target {
             name: name.to_owned(),
             kind: self.kind,
             who: self.who.clone(),
-            is_over: false,
             is_watched: self.is_watched,
             nr_processes,
-            resident_bytes: figures.resident_bytes,
-            anon_bytes: figures.anon_bytes,
-            file_bytes: figures.file_bytes,
-            mapped_bytes: figures.mapped_bytes,
-            shmem_bytes: figures.shmem_bytes,
-            dirty_bytes: figures.dirty_bytes,
-            inactive_bytes: figures.inactive_bytes,
-            swap_bytes: figures.swap_bytes,
             refaults_per_s: self.rate.next(Instant::now(), figures.refaults),
-            budget: figures.budget,
             ages,
-            cache: None,
-            guard: None,
             files: self.files.clone(),
+            ..figures.view
         };
         if self.is_watched {
             self.last = Some(view.clone());
@@ -366,7 +352,7 @@ impl Overview {
         let Some(everybody) = &mut self.everybody else {
             return;
         };
-        snapshot.source = Some(everybody.source());
+        snapshot.source = Some(everybody.watch.observer.info().name);
         let targets: Vec<(&String, &Target, Vec<i32>)> = self
             .targets
             .iter()
@@ -405,7 +391,7 @@ impl Overview {
     /// The next look is the last: its walks clear nothing.
     pub fn set_last(&mut self) {
         if let Some(everybody) = &mut self.everybody {
-            everybody.set_last();
+            everybody.watch.observer.set_last();
         }
         let watches = self.targets.values_mut().filter_map(|of| of.watch.as_mut());
         watches.for_each(|watch| watch.observer.set_last());

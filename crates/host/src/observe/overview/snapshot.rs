@@ -77,7 +77,7 @@ impl HostView {
 }
 
 /// What a target is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TargetKind {
     /// One process.
@@ -85,6 +85,7 @@ pub enum TargetKind {
     /// A process and its descendants.
     Tree,
     /// A cgroup and the groups below.
+    #[default]
     Cgroup,
 }
 
@@ -136,7 +137,7 @@ impl WhoView {
 }
 
 /// A target at one moment.
-#[derive(Clone, Debug, serde::Serialize)]
+#[derive(Clone, Debug, Default, serde::Serialize)]
 pub struct TargetView {
     /// The cgroup's path below the mount; of a process its pid and name.
     pub name: String,
@@ -181,34 +182,6 @@ pub struct TargetView {
     /// Page cache by file, of a cgroup that is watched; `None` until a census has ended.
     #[serde(serialize_with = "as_report")]
     pub files: Option<Arc<FilesReport>>,
-}
-
-impl TargetView {
-    /// A cgroup of which nothing is known yet.
-    pub fn of_cgroup(name: &str) -> TargetView {
-        TargetView {
-            name: name.to_owned(),
-            kind: TargetKind::Cgroup,
-            who: WhoView::default(),
-            is_over: false,
-            is_watched: false,
-            nr_processes: None,
-            resident_bytes: None,
-            anon_bytes: None,
-            file_bytes: None,
-            mapped_bytes: None,
-            shmem_bytes: None,
-            dirty_bytes: None,
-            inactive_bytes: None,
-            swap_bytes: None,
-            refaults_per_s: None,
-            budget: None,
-            ages: None,
-            cache: None,
-            guard: None,
-            files: None,
-        }
-    }
 }
 
 /// What a guard has done with a cgroup, as of its last walk. Sizes in bytes.
@@ -356,10 +329,10 @@ impl Span {
 }
 
 impl AgesView {
-    pub(super) fn new(census: &Census, interval: Duration, idle_after: Duration) -> AgesView {
+    pub(super) fn new(census: &Census, idle_after: Duration) -> AgesView {
         let span = Span {
             watched: census.watched,
-            interval,
+            interval: census.last_interval,
             idle_after,
         };
         let mappings = census.mappings.iter().take(MAPPINGS_MAX);
@@ -453,7 +426,7 @@ mod tests {
     fn bars_beyond_the_time_of_watching_are_unknown() {
         let of = |watched_ms| AgesView {
             watched_ms,
-            ..AgesView::new(&Census::default(), Duration::ZERO, Duration::ZERO)
+            ..AgesView::new(&Census::default(), Duration::ZERO)
         };
         assert_eq!(of(0).nr_known_bars(), 1);
         assert_eq!(of(999).nr_known_bars(), 1);

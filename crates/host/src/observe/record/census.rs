@@ -24,11 +24,9 @@ use strata_trace::recording::{FileName, NameKnown};
 use super::files::{COUNT_FULL, FoundPages, Left, ListedFile};
 use crate::engine::census::{self as room, Told};
 use crate::observe::SpaceNumbers;
-use strata_linux::access::census::{
-    self, Arrivals, FileId, FileNames, GroupNames, GroupPages, is_at,
-};
+use strata_linux::access::census::{self, Arrivals, FileId, FileNames, GroupPages, is_at};
 use strata_linux::addr::{FILE_PAGES_MAX, PAGE_BYTES};
-use strata_linux::cgroup::GroupReader;
+use strata_linux::cgroup::{GroupNames, GroupReader};
 use strata_linux::page_cache::{Mounts, Standing, standing};
 use strata_linux::process::{Device, thread_cpu_ns};
 use strata_lru::machine::Arrival;

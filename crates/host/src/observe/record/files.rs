@@ -37,15 +37,21 @@ pub(super) const COUNT_FULL: u32 = (1 << COUNT_BITS) - 1;
 /// A recording has no place for pages behind this one: 64 PiB.
 const PAGES_MAX: u64 = 1 << 44;
 
-/// What a census found in one table of a file.
+/// What is known of one table of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct FoundTable {
+struct TableState {
     /// In memory, and mapped by nobody.
     held: Bits512,
     /// To be written, being written, or locked in memory.
     busy: Bits512,
     /// How often the kernel has counted a read: bit `i` of the number of each page.
     reads: [Bits512; COUNT_BITS],
+}
+
+/// What a census found in one table of a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct FoundTable {
+    now: TableState,
     /// Came to memory since the census before.
     arrived: Bits512,
 }
@@ -61,7 +67,7 @@ impl FoundPages {
     /// Pages in memory, several where the kernel keeps them together. A count of reads that is full is [`COUNT_FULL`].
     pub(super) fn hold(&mut self, first: u64, nr_pages: u64, nr_reads: u32, is_busy: bool) {
         for (table, bit) in places(first, nr_pages) {
-            let found = self.tables.entry(table).or_default();
+            let found = &mut self.tables.entry(table).or_default().now;
             if !bits::has(found.held, bit) {
                 self.nr_held += 1;
             }
@@ -87,7 +93,7 @@ impl FoundPages {
     /// Whether the page is in memory.
     pub(super) fn has(&self, page: u64) -> bool {
         let table = self.tables.get(&(page / TABLE_PAGES));
-        table.is_some_and(|found| bits::has(found.held, (page % TABLE_PAGES) as usize))
+        table.is_some_and(|found| bits::has(found.now.held, (page % TABLE_PAGES) as usize))
     }
 
     /// Whether nothing was found, in memory or on its way through.
@@ -132,23 +138,16 @@ pub(super) struct ListedFile {
     pub(super) is_followed: bool,
 }
 
-/// What is known of one table of a file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct TableState {
-    held: Bits512,
-    busy: Bits512,
-    reads: [Bits512; COUNT_BITS],
-}
-
 impl TableState {
     /// Takes what was found, and says what is new, in two parts: one after the other a page may have come and gone, or gone
     /// and come. `cut` are the pages that are not in the file any more.
     fn change(&mut self, found: &FoundTable, cut: Bits512) -> [Piece; 2] {
-        let before = *self;
+        let arrived = found.arrived;
+        let (before, found) = (std::mem::replace(self, found.now), found.now);
         let stayed = bits::and(before.held, found.held);
-        let came_back = bits::and(stayed, found.arrived);
+        let came_back = bits::and(stayed, arrived);
         let passed = bits::without(
-            bits::without(found.arrived, before.held),
+            bits::without(arrived, before.held),
             bits::or(found.held, cut),
         );
         let lost = bits::without(before.held, found.held);
@@ -162,11 +161,6 @@ impl TableState {
         let read = bits::and(read, stayed);
         let dirtied = bits::without(found.busy, before.busy);
         let read_or_written = bits::or(read, bits::and(dirtied, stayed));
-        *self = TableState {
-            held: found.held,
-            busy: found.busy,
-            reads: found.reads,
-        };
         let first = Piece {
             accessed: bits::without(read_or_written, came_back).0,
             appeared: bits::or(appeared, passed).0,

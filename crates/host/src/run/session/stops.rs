@@ -9,7 +9,7 @@
 
 use super::Session;
 use std::time::Instant;
-use strata_linux::process::job::{self, Terminal, Then};
+use strata_linux::process::job::{self, Then};
 use strata_linux::process::launch::WaitStatus;
 
 /// What is told where the keeper had us go on.
@@ -29,13 +29,8 @@ impl Session<'_> {
 
     /// The program has been stopped, or goes on.
     pub(super) fn note_stop(&mut self, status: WaitStatus) {
-        match status {
-            WaitStatus::Stopped(signal) => {
-                let then = self.job.stopped(signal, Terminal::find(), Instant::now());
-                self.heed(then);
-            }
-            _ => self.job.went_on(),
-        }
+        let then = self.job.changed(status);
+        self.heed(then);
     }
 
     fn heed(&mut self, then: Then) {

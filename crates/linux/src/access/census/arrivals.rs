@@ -15,7 +15,7 @@ use std::io;
 use strata_lru::machine::{Arrival, FileId, FileKey};
 
 use super::{Census, device_number, device_of};
-use crate::sys::bpf_arrivals::{ArrivalLog, RawArrival};
+use crate::sys::bpf_arrivals::{ArrivalLog, ArrivalWords};
 
 /// Tells of page cache that comes to memory.
 #[derive(Debug)]
@@ -38,8 +38,7 @@ impl Arrivals {
     /// # Errors
     /// Those of the kernel.
     pub fn take(&self) -> io::Result<Vec<Arrival>> {
-        let found = self.log.take()?;
-        Ok(found.iter().map(arrival_of).collect())
+        Ok(self.log.take()?.into_iter().map(arrival_of).collect())
     }
 
     /// Folios that came and were not told, since the start: more came between two looks than there is room for.
@@ -51,15 +50,15 @@ impl Arrivals {
     }
 }
 
-fn arrival_of(raw: &RawArrival) -> Arrival {
+fn arrival_of([mapping, inode, device, generation, index, nr_pages]: ArrivalWords) -> Arrival {
     Arrival {
         file: FileId {
-            device: device_number(device_of(raw.device)),
-            inode: raw.inode,
-            generation: raw.generation,
-            key: FileKey(raw.mapping),
+            device: device_number(device_of(device)),
+            inode,
+            generation,
+            key: FileKey(mapping),
         },
-        index: raw.index,
-        nr_pages: raw.nr_pages,
+        index,
+        nr_pages,
     }
 }

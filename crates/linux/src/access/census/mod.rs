@@ -23,7 +23,6 @@
 
 mod arrivals;
 mod estimate;
-mod groups;
 mod idle;
 mod names;
 mod open;
@@ -37,7 +36,6 @@ use std::time::Duration;
 use strata_lru::machine;
 
 pub use arrivals::Arrivals;
-pub use groups::GroupNames;
 pub use idle::IdleRanges;
 pub use names::{FileName, FileNames, is_at, size_at};
 pub use open::Census;
@@ -171,7 +169,7 @@ pub struct Total {
 /// What a group has of a kind on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupPart {
-    /// Inode of the group's directory, which [`GroupNames`] tells the name of; 0: charged to no group.
+    /// Inode of the group's directory, which [`crate::cgroup::GroupNames`] tells the name of; 0: charged to no group.
     pub group_id: u64,
     /// The memory node; `None` where nodes overlap.
     pub node: Option<u32>,
@@ -215,6 +213,18 @@ pub struct FileId {
 }
 
 impl FileId {
+    /// A file that is in a directory, as far as is known.
+    pub(crate) fn new(device: Device, inode: u64, generation: u64, mapping: u64) -> FileId {
+        FileId {
+            device,
+            inode,
+            generation,
+            is_deleted: false,
+            is_disk: false,
+            mapping,
+        }
+    }
+
     /// The kernel keeps the file where `found` says: one that had left its memory has come back at another address.
     pub fn follow_to(&mut self, found: &machine::FileId) {
         self.mapping = found.key.0;
@@ -235,17 +245,11 @@ impl From<FileId> for machine::FileId {
 impl From<machine::FileId> for FileId {
     /// Whether the file has a name is found out when it is opened; disks are not told by page.
     fn from(file: machine::FileId) -> FileId {
-        FileId {
-            device: Device {
-                major: (file.device >> u32::BITS) as u32,
-                minor: file.device as u32,
-            },
-            inode: file.inode,
-            generation: file.generation,
-            is_deleted: false,
-            is_disk: false,
-            mapping: file.key.0,
-        }
+        let device = Device {
+            major: (file.device >> u32::BITS) as u32,
+            minor: file.device as u32,
+        };
+        FileId::new(device, file.inode, file.generation, file.key.0)
     }
 }
 
@@ -259,21 +263,6 @@ fn device_of(number: u64) -> Device {
     Device {
         major: (number >> MINOR_BITS) as u32,
         minor: (number & ((1 << MINOR_BITS) - 1)) as u32,
-    }
-}
-
-#[cfg(test)]
-impl FileId {
-    /// A file that no census has found.
-    pub(crate) fn for_tests(device: Device, inode: u64, generation: u64) -> FileId {
-        FileId {
-            device,
-            inode,
-            generation,
-            is_deleted: false,
-            is_disk: false,
-            mapping: 0,
-        }
     }
 }
 

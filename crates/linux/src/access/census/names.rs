@@ -17,8 +17,8 @@ use rustix::fs::{AtFlags, CWD, FileType, Statx, StatxFlags, statx};
 use rustix::io::Errno;
 
 use super::{Census, FileId};
+use crate::process::mountinfo::MountLine;
 use crate::process::{Device, parse_maps, stalled};
-use crate::swap::status::unescape;
 use crate::sys::bpf_census::NameCall;
 
 /// What the kernel appends to the name of a file that has none any more.
@@ -41,7 +41,7 @@ pub enum FileName {
 #[derive(Debug)]
 pub struct FileNames {
     open: OpenFiles,
-    mounts: Vec<Mount>,
+    mounts: Vec<MountLine>,
 }
 
 /// What processes have open or mapped: its links in /proc, each of another process. There it can be opened again, whatever its
@@ -53,15 +53,6 @@ type Told = (NameCall, Vec<Vec<u8>>);
 
 /// File systems of which files can be opened by their numbers here. The driver of ext4 mounts its forebears, too.
 const WITH_HANDLES: [&str; 4] = ["ext2", "ext3", "ext4", "xfs"];
-
-/// One line of `/proc/self/mountinfo`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Mount {
-    device: Device,
-    root: PathBuf,
-    point: PathBuf,
-    file_system: String,
-}
 
 impl FileNames {
     /// Looks at what every process has open or mapped, and at what is mounted.
@@ -87,7 +78,7 @@ impl FileNames {
         let text = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         FileNames {
             open: HashMap::new(),
-            mounts: text.lines().filter_map(parse_mount).collect(),
+            mounts: text.lines().filter_map(MountLine::parse).collect(),
         }
     }
 
@@ -129,10 +120,9 @@ impl FileNames {
 
     /// The name at the first link that still leads to a file with this number.
     fn linked_name(&self, file: &FileId) -> Option<PathBuf> {
-        let (flags, wanted) = (AtFlags::STATX_DONT_SYNC, StatxFlags::BASIC_STATS);
         self.links(file).iter().find_map(|link| {
             let name = fs::read_link(link).ok()?;
-            match statx(CWD, link, flags, wanted) {
+            match stat(link) {
                 Ok(found) => (key_of(&found) == (file.device, file.inode)).then_some(name),
                 // To follow the link of a mapping takes a right that reading it does not.
                 Err(Errno::PERM | Errno::ACCESS) => Some(name),
@@ -148,11 +138,7 @@ impl FileNames {
 
     /// Whether the file has no name any more; known of one that a process has open or mapped.
     pub fn is_unlinked(&self, file: &FileId) -> bool {
-        let (flags, wanted) = (AtFlags::STATX_DONT_SYNC, StatxFlags::BASIC_STATS);
-        let mut found = self
-            .links(file)
-            .iter()
-            .flat_map(|link| statx(CWD, link, flags, wanted));
+        let mut found = self.links(file).iter().flat_map(stat);
         found.any(|found| key_of(&found) == (file.device, file.inode) && found.stx_nlink == 0)
     }
 
@@ -168,10 +154,10 @@ impl FileNames {
     /// Where the file's file system is mounted, if nothing else is mounted over it: the whole of it first. Nowhere where files can't
     /// be opened by their numbers: even to look at the root of a network file system may take for ever.
     pub fn mounts(&self, file: &FileId) -> Vec<PathBuf> {
-        let is_it = |mount: &&Mount| {
+        let is_it = |mount: &&MountLine| {
             mount.device == file.device && WITH_HANDLES.contains(&mount.file_system.as_str())
         };
-        let mut all: Vec<&Mount> = self.mounts.iter().filter(is_it).collect();
+        let mut all: Vec<&MountLine> = self.mounts.iter().filter(is_it).collect();
         all.sort_by_key(|mount| mount.root != Path::new("/"));
         all.into_iter().map(|mount| mount.point.clone()).collect()
     }
@@ -229,15 +215,18 @@ fn ask_kernel(census: &Census, file: &FileId) -> Option<Told> {
 
 /// Whether the file is at this path; a link to it is not.
 pub fn is_at(path: &Path, file: &FileId) -> bool {
-    let found = fs::symlink_metadata(path);
-    found.is_ok_and(|found| (device_of(&found), found.ino()) == (file.device, file.inode))
+    found_at(path, file).is_some()
 }
 
 /// The size of the file, if it is a regular one and at this path.
 pub fn size_at(path: &Path, file: &FileId) -> Option<u64> {
+    let found = found_at(path, file).filter(Metadata::is_file)?;
+    Some(found.len())
+}
+
+fn found_at(path: &Path, file: &FileId) -> Option<Metadata> {
     let found = fs::symlink_metadata(path).ok()?;
-    let is_it = (device_of(&found), found.ino()) == (file.device, file.inode);
-    (is_it && found.is_file()).then_some(found.len())
+    ((device_of(&found), found.ino()) == (file.device, file.inode)).then_some(found)
 }
 
 /// The disk in /dev.
@@ -265,6 +254,12 @@ fn without_deleted(path: PathBuf) -> PathBuf {
     }
 }
 
+/// A file system on a network may be gone: it is not asked.
+fn stat(path: &PathBuf) -> rustix::io::Result<Statx> {
+    let (flags, wanted) = (AtFlags::STATX_DONT_SYNC, StatxFlags::BASIC_STATS);
+    statx(CWD, path, flags, wanted)
+}
+
 fn key_of(found: &Statx) -> (Device, u64) {
     let device = Device {
         major: found.stx_dev_major,
@@ -276,9 +271,7 @@ fn key_of(found: &Statx) -> (Device, u64) {
 fn note_descriptors(process: &Path, open: &mut OpenFiles) {
     let entries = fs::read_dir(process.join("fd")).into_iter().flatten();
     for entry in entries.flatten() {
-        // A file system on a network may be gone: it is not asked.
-        let (flags, wanted) = (AtFlags::STATX_DONT_SYNC, StatxFlags::BASIC_STATS);
-        let Ok(found) = statx(CWD, entry.path(), flags, wanted) else {
+        let Ok(found) = stat(&entry.path()) else {
             continue;
         };
         // Pipes and sockets have no page cache.
@@ -319,42 +312,9 @@ fn note(process: &Path, key: (Device, u64), open: &mut OpenFiles, link: impl FnO
     }
 }
 
-/// `36 35 98:0 /root /mount/point options ... - type source super,options`
-fn parse_mount(line: &str) -> Option<Mount> {
-    let mut fields = line.split(' ').skip(2);
-    let (major, minor) = fields.next()?.split_once(':')?;
-    Some(Mount {
-        device: Device {
-            major: major.parse().ok()?,
-            minor: minor.parse().ok()?,
-        },
-        root: unescape(fields.next()?),
-        point: unescape(fields.next()?),
-        // Behind the options and any number of tags.
-        file_system: fields.skip_while(|field| *field != "-").nth(1)?.to_owned(),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn mounts_are_read_with_blanks_in_their_names() {
-        let line =
-            r"36 35 259:2 /data /mnt/my\040disk rw,relatime shared:1 - ext4 /dev/nvme0n1p2 rw";
-        let expected = Mount {
-            device: Device {
-                major: 259,
-                minor: 2,
-            },
-            root: "/data".into(),
-            point: "/mnt/my disk".into(),
-            file_system: "ext4".into(),
-        };
-        assert_eq!(parse_mount(line), Some(expected));
-        assert_eq!(parse_mount("nonsense"), None);
-    }
 
     #[test]
     fn the_mark_of_a_deleted_file_is_no_part_of_its_name() {
@@ -367,7 +327,7 @@ mod tests {
     fn an_open_file_whose_name_is_removed_is_unlinked() {
         let file = tempfile::NamedTempFile::new().expect("a file");
         let metadata = file.as_file().metadata().expect("it is there");
-        let id = FileId::for_tests(device_of(&metadata), metadata.ino(), 0);
+        let id = FileId::new(device_of(&metadata), metadata.ino(), 0, 0);
         let names = FileNames::read();
         assert!(is_at(file.path(), &id) && !names.is_unlinked(&id));
         fs::remove_file(file.path()).expect("it was there");
@@ -381,7 +341,7 @@ mod tests {
         let mut names = FileNames::read();
         let id_of = |path: &Path| {
             let found = fs::metadata(path).expect("it is there");
-            FileId::for_tests(device_of(&found), found.ino(), 0)
+            FileId::new(device_of(&found), found.ino(), 0, 0)
         };
         let path = file.path().canonicalize().expect("a path");
         let id = id_of(&path);

@@ -24,9 +24,9 @@ use strata_lru::machine::{FILE_BYTES_MIN, FILES_MAX, FileKey, PageFound, Placed,
 
 use super::super::AccessError;
 use super::take::{self, Asked, Extent};
-use super::{Arrivals, Census, FileId, FilePart, GroupNames};
+use super::{Arrivals, Census, FileId, FilePart};
 use crate::addr::{FILE_PAGES_MAX, PAGE_BYTES};
-use crate::cgroup::GroupReader;
+use crate::cgroup::{GroupNames, GroupReader};
 use crate::nodes::ranges;
 use crate::sys::bpf_census::RawRecord;
 

@@ -102,20 +102,15 @@ pub(super) fn list(
     on_page: &mut dyn FnMut(&RawRecord),
 ) -> io::Result<u64> {
     let mut call = CensusCall {
-        pages_base: census.pages_base,
         next: pages.start,
         end: pages.end,
-        budget_ns: CALL_BUDGET.as_nanos() as u64,
-        has_generations: u64::from(census.places.has_generations),
-        refs_flags: census.places.refs_flags,
-        gen_shift: census.places.gen_shift,
         is_of_groups: 1,
         mapping: file.mapping,
         inode: file.inode,
         device: u64::from(file.device.major) << MINOR_BITS | u64::from(file.device.minor),
         generation: file.generation,
         wants_mapped: u64::from(wants_mapped),
-        ..CensusCall::default()
+        ..census.call()
     };
     while call.next < call.end {
         census.program.list(&mut call)?;
@@ -145,6 +140,18 @@ struct Taking<'a> {
 }
 
 impl Census {
+    /// What is alike in all calls of its program.
+    fn call(&self) -> CensusCall {
+        CensusCall {
+            pages_base: self.pages_base,
+            budget_ns: CALL_BUDGET.as_nanos() as u64,
+            has_generations: u64::from(self.places.has_generations),
+            refs_flags: self.places.refs_flags,
+            gen_shift: self.places.gen_shift,
+            ..CensusCall::default()
+        }
+    }
+
     /// Takes a census.
     ///
     /// # Errors
@@ -263,15 +270,9 @@ pub(super) fn take<'a>(
 impl Taking<'_> {
     /// Runs the program until the call is done.
     fn call(&mut self, call: CensusCall) -> io::Result<[[u64; NR_KINDS]; 2]> {
-        let places = self.census.places;
         let remembering = self.asked.remembering.unwrap_or_default();
         let mut call = CensusCall {
-            pages_base: self.census.pages_base,
-            budget_ns: CALL_BUDGET.as_nanos() as u64,
             wants_files: u64::from(self.asked.wants_files),
-            has_generations: u64::from(places.has_generations),
-            refs_flags: places.refs_flags,
-            gen_shift: places.gen_shift,
             number: remembering.number,
             rank_max: remembering.rank_max,
             ages: remembering.ages,
@@ -343,7 +344,7 @@ impl Taking<'_> {
             node: u64::from(node.unwrap_or(NO_NODE)),
             first: first * BLOCK_PAGES,
             place,
-            ..CensusCall::default()
+            ..self.census.call()
         })?;
         let add = |figures: &mut [Figure; NR_KINDS], values: [u64; NR_KINDS]| {
             let pairs = figures.iter_mut().zip(values);
@@ -391,7 +392,7 @@ impl Taking<'_> {
     fn take_files(&mut self, node: Option<u32>) -> io::Result<()> {
         self.call(CensusCall {
             wants_flush: 1,
-            ..CensusCall::default()
+            ..self.census.call()
         })?;
         let found = self.census.program.take_files()?;
         self.files_on
@@ -459,14 +460,12 @@ fn full_pages(records: &[RawRecord]) -> Vec<FullPages> {
         let end = record.index.saturating_add(record.nr_pages);
         // The struct may have changed while it was copied; no file has as many pages.
         (end <= FILE_PAGES_MAX).then(|| FullPages {
-            file: FileId {
-                device: device_of(record.device),
-                inode: record.inode,
-                generation: record.generation,
-                is_deleted: false,
-                is_disk: false,
-                mapping: record.mapping,
-            },
+            file: FileId::new(
+                device_of(record.device),
+                record.inode,
+                record.generation,
+                record.mapping,
+            ),
             pages: record.index..end,
         })
     });
@@ -539,14 +538,12 @@ fn group_part(raw: &RawGroup, scale: f64, has_generations: bool) -> Option<Group
 }
 
 fn file_part(raw: &RawFile, node: Option<u32>, scale: f64, has_generations: bool) -> FilePart {
+    let device = device_of(raw.device);
     FilePart {
         file: FileId {
-            device: device_of(raw.device),
-            inode: raw.inode,
-            generation: raw.generation,
             is_deleted: raw.nr_links == 0 && !raw.is_disk,
             is_disk: raw.is_disk,
-            mapping: raw.mapping,
+            ..FileId::new(device, raw.inode, raw.generation, raw.mapping)
         },
         memcg: raw.memcg,
         group_id: raw.group_id,

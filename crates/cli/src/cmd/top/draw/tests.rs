@@ -232,6 +232,7 @@ fn host() -> HostView {
             dirty_bytes: 12 * MIB,
             swap_total_bytes: 4096 * MIB,
             swap_free_bytes: 3951 * MIB,
+            zswap_bytes: 0,
         },
         pressure_percent: Some(0.25),
     }

@@ -198,7 +198,7 @@ fn share_out(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::page_cache::CacheAge;
+    use crate::page_cache::{CacheAge, CacheClass};
     use strata_lru::SpaceNo;
     use strata_lru::ages::{Bits, FamilyNo, Home, Place, Standing, Told};
 
@@ -301,6 +301,7 @@ mod tests {
 
     fn ages(all: &[(u64, u64)]) -> CacheAges {
         let age = |&(minutes, nr_pages)| CacheAge {
+            class: CacheClass::File,
             age_ms: minutes * 60_000,
             nr_pages,
         };

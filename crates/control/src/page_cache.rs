@@ -81,9 +81,26 @@ impl CacheRequest {
     }
 }
 
+/// What page cache that nobody has mapped is of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CacheClass {
+    /// Files on disks.
+    #[default]
+    File,
+    /// Files on disks of which there is less than [`FILE_BYTES_MIN`].
+    SmallFile,
+    /// Files that are in memory only: it goes to swap.
+    MemoryOnly,
+}
+
+/// Classes of page cache.
+pub const NR_CACHE_CLASSES: usize = 3;
+
 /// Pages that were not read for about the same time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheAge {
+    /// What of.
+    pub class: CacheClass,
     /// For at least so long, milliseconds.
     pub age_ms: u64,
     /// How many.
@@ -93,12 +110,12 @@ pub struct CacheAge {
 /// A group's page cache that nobody has mapped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CacheAges {
-    /// In memory.
-    pub nr_cached_pages: u64,
+    /// In memory, by class.
+    pub nr_cached_pages: [u64; NR_CACHE_CLASSES],
     /// Part of that which can be dropped, by how long it was not read; the oldest first.
     pub ages: Vec<CacheAge>,
-    /// Dropped, and not come back as far as is remembered.
-    pub nr_away_pages: u64,
+    /// Dropped, and not come back as far as is remembered, by class.
+    pub nr_away_pages: [u64; NR_CACHE_CLASSES],
     /// What it takes to know all this, bytes.
     pub kept_bytes: u64,
 }
@@ -108,5 +125,15 @@ impl CacheAges {
     pub fn nr_older_pages(&self, idle_ms: u64) -> u64 {
         let older = self.ages.iter().filter(|of| of.age_ms >= idle_ms);
         older.map(|of| of.nr_pages).sum()
+    }
+
+    /// Part of that, of one class.
+    pub fn nr_older_of(&self, class: CacheClass, idle_ms: u64) -> u64 {
+        let is_meant = |of: &&CacheAge| of.class == class && of.age_ms >= idle_ms;
+        self.ages
+            .iter()
+            .filter(is_meant)
+            .map(|of| of.nr_pages)
+            .sum()
     }
 }

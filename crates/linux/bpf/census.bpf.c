@@ -31,6 +31,7 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 #define DISKS_MAGIC 0x62646576 /* the kernel's own file system of disks */
 #define EXT4_MAGIC 0xef53
 #define XFS_MAGIC 0x58465342
+#define TMPFS_MAGIC 0x01021994
 
 #define FLAG(name) (1ULL << bpf_core_enum_value(enum pageflags, name))
 #define IS_SET(flags, name) ((flags) >> bpf_core_enum_value(enum pageflags, name) & 1)
@@ -232,6 +233,7 @@ __noinline int admit_file(u32 index, u64 mapping, u64 group)
 	struct slot *slot = &file_slots[index & (FILE_SLOTS - 1)];
 	struct address_space *space = (struct address_space *)mapping;
 	struct inode *inode;
+	u64 magic;
 
 	settle_file(index);
 	__builtin_memset(&slot->sums, 0, sizeof(slot->sums));
@@ -242,7 +244,9 @@ __noinline int admit_file(u32 index, u64 mapping, u64 group)
 	inode = BPF_CORE_READ(space, host);
 	new_file.group_id = id_of_group(group);
 	new_file.inode = BPF_CORE_READ(inode, i_ino);
-	new_file.is_disk = BPF_CORE_READ(inode, i_sb, s_magic) == DISKS_MAGIC;
+	magic = BPF_CORE_READ(inode, i_sb, s_magic);
+	new_file.is_disk = magic == DISKS_MAGIC;
+	new_file.is_in_memory_only = magic == TMPFS_MAGIC;
 	new_file.device = new_file.is_disk ? BPF_CORE_READ(inode, i_rdev) : BPF_CORE_READ(inode, i_sb, s_dev);
 	new_file.generation = BPF_CORE_READ(inode, i_generation);
 	new_file.nr_links = BPF_CORE_READ(inode, i_nlink);
@@ -412,8 +416,9 @@ __noinline int look_at_page(u32 index)
 		recall(run.chunk + k, mapping, w[WORD(index)], &f);
 	if (run.c.is_confirming)
 		return 0;
-	is_listed = run.c.is_of_groups && kind == KIND_FILE && is_of_interest(group);
-	if (kind == KIND_FILE && (run.c.records_age || run.c.wants_full || (is_listed && run.c.mapping)))
+	is_listed = run.c.is_of_groups && (kind == KIND_FILE || (kind == KIND_SHMEM && run.c.is_of_groups > 1)) &&
+		    is_of_interest(group);
+	if ((kind == KIND_FILE && (run.c.records_age || run.c.wants_full)) || (is_listed && run.c.mapping))
 		tell(mapping, group, w[WORD(index)], &f);
 	/* Sums are a census's. */
 	if (run.c.mapping)

@@ -73,7 +73,7 @@ struct census_call {
 	u64 rank_max;    /* steps that the kernel can count reads in */
 	u64 ages[NR_AGES]; /* a page was read since then if it was read less than so many censuses ago; 0: not told */
 	u64 records_age; /* which of the ages, from 1 on: idle folios are told one by one; 0: they are not */
-	u64 is_of_groups; /* if not 0: files are those of the watched groups */
+	u64 is_of_groups; /* if not 0: files are those of the watched groups; if 1: without those that are in memory only */
 	u64 probe_limit; /* so many of 65,536 folios whose count of reads is full at the first census are a sample; 0: none */
 	u64 probe_seed;  /* which */
 	u64 probe_pages_max; /* larger folios are not in it */
@@ -96,7 +96,7 @@ struct census_call {
 	u64 mapped[NR_KINDS];
 	u64 nr_flags;    /* bits of the flags word that are single flags, from the lowest on */
 	u64 page_bytes;  /* bytes of the kernel's struct of a page: nothing is looked at unless it is 64 */
-	u64 file_bytes;  /* where one file is listed: its length; 0: it is another file now, or has no name any more */
+	u64 file_bytes;  /* where one file is listed: its length; 0: it is another file now, or is on a disk and has no name any more */
 };
 
 /* Key of the map of groups; both pairs of words are made so that one table can keep either. */
@@ -148,6 +148,7 @@ struct census_file {
 	u64 generation;
 	u64 nr_links;
 	u64 is_disk; /* page cache of a disk itself, whose number then is the device */
+	u64 is_in_memory_only; /* tmpfs, memfd and shared memory */
 	struct census_sums sums;
 };
 
@@ -169,7 +170,7 @@ _Static_assert(sizeof(struct census_call) == 47 * 8, "as in bpf_census.rs");
 _Static_assert(sizeof(struct census_record) == 9 * 8, "as in bpf_census.rs");
 _Static_assert(sizeof(struct census_arrival) == 6 * 8, "as in bpf_arrivals.rs");
 _Static_assert(sizeof(struct census_group) == 33 * 8, "as in bpf_census.rs");
-_Static_assert(sizeof(struct census_file) == 38 * 8, "as in bpf_census.rs");
+_Static_assert(sizeof(struct census_file) == 39 * 8, "as in bpf_census.rs");
 _Static_assert(sizeof(struct census_name_call) == 7 * 8, "as in bpf_census.rs");
 
 #endif

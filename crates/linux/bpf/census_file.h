@@ -134,7 +134,7 @@ int list_file(struct census_call *call)
 		bpf_loop(MAX_NODES, list_node, 0, 0);
 	/* Read afterwards: what is truncated meanwhile is neither told nor within the length. */
 	if (BPF_CORE_READ(inode, i_ino) == call->inode && BPF_CORE_READ(inode, i_generation) == call->generation &&
-	    BPF_CORE_READ(inode, i_nlink))
+	    (BPF_CORE_READ(inode, i_nlink) || BPF_CORE_READ(inode, i_sb, s_magic) == TMPFS_MAGIC))
 		run.c.file_bytes = BPF_CORE_READ(inode, i_size);
 	*call = run.c;
 	return 0;

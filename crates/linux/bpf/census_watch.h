@@ -229,6 +229,9 @@ __noinline int tell(u64 mapping, u64 group, u64 index, const struct facts *f)
 	if (!f || (!run.c.wants_mapped && (run.is_partly_mapped || f->nr_mapped)))
 		return 0;
 	is_busy = f->flags & BUSY_FLAGS;
+	/* What is in memory only is always to be written. */
+	if (f->flags & FLAG(PG_swapbacked))
+		is_busy &= ~FLAG(PG_dirty);
 	is_idle = run.c.records_age && age && f->is_watched && f->distance >= age && !f->is_full && !is_busy;
 	if (!run.c.mapping && !is_idle && !f->is_to_reset)
 		return 0;

@@ -12,7 +12,7 @@
 //! **Invariants**
 //! - I1: a page is chosen only if the last census saw it, clean and unread since the census before at least.
 //! - I2: a file's number is never used for another one.
-//! - I3: 4 KiB are kept of each 2 MiB of a file in which the group has a page, or from which one left within
+//! - I3: at most 4 KiB are kept of each 2 MiB of a file in which the group has a page, or from which one left within
 //!   [`REMEMBERED_MS`] (or as long as is asked for), up to a number of pages that the kernel has reclaimed.
 //! - I4: a page that leaves memory counts once: as dropped or as reclaimed, in the tier that the last census saw.
 //! - I5: a page that is played to be dropped is in memory and was not read since, as of the last census. It counts as gone.
@@ -36,6 +36,9 @@ use strata_lru::TimeMs;
 /// So many pages that the kernel has reclaimed are remembered; of more, which come back is not told. It bounds the memory (8 MiB and
 /// what their neighbours take) and the time of a census that they cost.
 const RECLAIMED_PAGES_MAX: u64 = 1 << 20;
+
+/// A file that can't be dropped is not tried for so long, or as long as what leaves memory is remembered.
+const LEFT_MS: u64 = 600_000;
 
 /// The page cache of a group.
 #[derive(Debug)]
@@ -198,6 +201,15 @@ impl IdleTable {
     /// Pages of a file have been dropped in a way that is counted elsewhere. What is in memory of them is new to the next census.
     pub fn note_counted(&mut self, file: FileKey, pages: Range<u64>) {
         self.change(file, pages, |page| page.seen = 0);
+    }
+
+    /// What lies behind the ends of files was truncated.
+    pub fn truncate(&mut self, nr_pages_of: &HashMap<FileKey, u64>) {
+        let known = |key: &FileKey| Some((*key, *nr_pages_of.get(key)?));
+        let ends: Vec<(FileKey, u64)> = self.numbers.keys().filter_map(known).collect();
+        for (file, nr_pages) in ends {
+            self.forget(file, nr_pages..FILE_PAGES_MAX);
+        }
     }
 
     fn change(&mut self, file: FileKey, pages: Range<u64>, change: impl FnMut(&mut Page)) {
@@ -383,10 +395,10 @@ impl IdleTable {
         ranges
     }
 
-    /// No page of a file can be dropped for now.
+    /// No page of a file can be dropped for now. Many such files may be there, and to try each costs time.
     pub fn leave(&mut self, now: TimeMs, number: FileNo) {
         if let Some(file) = self.files.get_mut(&number) {
-            file.left_until = Some(TimeMs(now.0 + REMEMBERED_MS));
+            file.left_until = Some(TimeMs(now.0 + self.remembered_ms.min(LEFT_MS)));
         }
     }
 

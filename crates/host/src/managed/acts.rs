@@ -13,6 +13,7 @@ use crate::observe::Observer;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use strata_control::guard::{self, Goes, Leaning, Member, Offer};
+use strata_control::page_cache::CacheClass;
 use strata_linux::addr::PAGE_BYTES;
 use strata_linux::cgroup::is_reclaimed_by_amount;
 use strata_linux::swap;
@@ -280,17 +281,24 @@ impl Managed {
                 }
             }
             Done::Dropped {
-                which: Which::Older {
-                    group, nr_pages, ..
-                },
+                which:
+                    Which::Older {
+                        group,
+                        nr_pages,
+                        nr_swap_pages,
+                        ..
+                    },
                 dropped,
+                nr_gone_pages,
                 ..
             } => {
-                let nr_gone = dropped.dropped_bytes / PAGE_BYTES;
+                let nr_pages = nr_pages + nr_swap_pages;
+                let nr_swapped = nr_gone_pages[CacheClass::MemoryOnly as usize];
+                self.writes.refund(nr_swap_pages.saturating_sub(nr_swapped));
                 let mut groups = self.groups.values_mut();
                 match groups.find(|one| one.kernel_id() == Some(group)) {
-                    Some(one) => one.dropped(nr_pages, nr_gone),
-                    None => caches.dropped_of_nobody(nr_gone),
+                    Some(one) => one.dropped(nr_pages, nr_gone_pages),
+                    None => caches.dropped_of_nobody(nr_gone_pages.iter().sum()),
                 }
                 tracing::debug!(group, nr_pages, ?dropped, "page cache dropped");
             }
@@ -309,18 +317,21 @@ impl Managed {
         }
     }
 
-    /// What is idle of page cache goes as far as promises have room: before pages of programs, as it needs no swap.
-    pub(super) fn drop_cache(&mut self) {
+    /// What is idle of page cache goes as far as promises have room: before pages of programs, as most of it needs no swap.
+    pub(super) fn drop_cache(&mut self, at: Duration) {
+        let room = self.anon_room(at);
         let Some(caches) = self.caches.as_mut().filter(|_| self.config.is_acting) else {
             return;
         };
+        let mut swap_room_pages = room;
         for group in self.groups.values_mut().filter(|group| group.is_promised()) {
             let age = group.keeper.age(Kind::File);
             let idle = group.cache.older_than(age).unwrap_or(0);
             let room = group.keeper.room(Kind::File, group.went_pages());
             let nr_pages = idle.min(room).min(group.cache_above_low_pages());
-            caches.drop_oldest(group, age, nr_pages);
+            caches.drop_oldest(group, age, nr_pages, &mut swap_room_pages);
         }
+        self.writes.spend(room - swap_room_pages);
     }
 
     /// Whether page cache of one of these groups is on its way out.
@@ -330,7 +341,13 @@ impl Managed {
     }
 
     /// So many pages of the oldest page cache of these groups go, promise or not. Returns how much of it.
-    pub(super) fn drop_found(&mut self, found: &[(GroupId, u64)], asks: Asks) -> u64 {
+    pub(super) fn drop_found(
+        &mut self,
+        found: &[(GroupId, u64)],
+        asks: Asks,
+        swap_room_pages: &mut u64,
+    ) -> u64 {
+        let room = *swap_room_pages;
         let Some(caches) = &mut self.caches else {
             return 0;
         };
@@ -338,9 +355,10 @@ impl Managed {
         for (id, nr_pages) in found {
             if let Some(group) = self.groups.get_mut(id) {
                 let min_age = group.least_age(asks);
-                nr_going += caches.drop_oldest(group, min_age, *nr_pages);
+                nr_going += caches.drop_oldest(group, min_age, *nr_pages, swap_room_pages);
             }
         }
+        self.writes.spend(room - *swap_room_pages);
         nr_going
     }
 

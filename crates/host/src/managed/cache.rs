@@ -8,7 +8,7 @@ use crate::engine::census::cache::GroupCache;
 use crate::observe::ledger::CacheSeen;
 use std::time::Duration;
 use strata_control::oldest::CacheOf;
-use strata_control::page_cache::CacheAges;
+use strata_control::page_cache::{CacheAges, CacheClass, NR_CACHE_CLASSES};
 use strata_linux::addr::PAGE_BYTES;
 
 /// What is known of one group's page cache. Sizes in pages.
@@ -20,8 +20,8 @@ pub(super) struct OfGroup {
     nr_returned: u64,
     /// Asked for, and not known yet to have gone.
     nr_going: u64,
-    /// Went since the last census, and since the last look at the promise.
-    nr_gone: u64,
+    /// Went since the last census, by class, and since the last look at the promise.
+    nr_gone: [u64; NR_CACHE_CLASSES],
     nr_gone_since_look: u64,
     /// Was asked for since the last census and stayed.
     nr_stuck: u64,
@@ -32,31 +32,58 @@ impl OfGroup {
     /// In memory, charged to the group and mapped by nobody.
     pub(super) fn cached(&self) -> Option<u64> {
         let ages = self.ages.as_ref()?;
-        Some(ages.nr_cached_pages.saturating_sub(self.nr_gone))
+        let nr_cached: u64 = ages.nr_cached_pages.iter().sum();
+        Some(nr_cached.saturating_sub(self.gone()))
     }
 
     /// Part of that which can be dropped and was not read for so long.
     pub(super) fn older_than(&self, age: Duration) -> Option<u64> {
         let older = self.ages.as_ref()?.nr_older_pages(age.as_millis() as u64);
-        Some(older.saturating_sub(self.nr_gone + self.nr_stuck))
+        Some(older.saturating_sub(self.gone() + self.nr_stuck))
     }
 
-    /// All that is known of it; of this age it is idle. `None`: no census has told yet.
-    pub(super) fn seen(&self, idle_at: Duration) -> Option<CacheSeen> {
-        let older = |age| self.older_than(age).unwrap_or(0) * PAGE_BYTES;
-        let idle_bytes = older(idle_at);
-        Some(CacheSeen {
-            cached_bytes: self.cached()? * PAGE_BYTES,
-            used_bytes: older(Duration::ZERO).saturating_sub(idle_bytes),
-            idle_bytes,
-            away_bytes: self.away() * PAGE_BYTES,
-        })
+    /// Of so many of the pages that were not read for so long, those of files that are in memory only.
+    pub(super) fn part_in_memory_only(&self, age: Duration, nr_pages: u64) -> u64 {
+        let age_ms = age.as_millis() as u64;
+        let of = |ages: &CacheAges| {
+            let older = ages.nr_older_of(CacheClass::MemoryOnly, age_ms);
+            nr_pages * older / ages.nr_older_pages(age_ms).max(1)
+        };
+        self.ages.as_ref().map_or(0, of)
+    }
+
+    fn gone(&self) -> u64 {
+        self.nr_gone.iter().sum()
+    }
+
+    /// All that is known of it, by class; of this age it is idle. `None`: no census has told yet.
+    pub(super) fn seen(&self, idle_at: Duration) -> Option<[CacheSeen; NR_CACHE_CLASSES]> {
+        let ages = self.ages.as_ref()?;
+        let of = |class| {
+            let (number, idle_ms) = (class as usize, idle_at.as_millis() as u64);
+            let nr_gone = self.nr_gone[number];
+            let nr_idle = ages.nr_older_of(class, idle_ms);
+            CacheSeen {
+                cached_bytes: ages.nr_cached_pages[number].saturating_sub(nr_gone) * PAGE_BYTES,
+                used_bytes: (ages.nr_older_of(class, 0) - nr_idle) * PAGE_BYTES,
+                idle_bytes: nr_idle.saturating_sub(nr_gone) * PAGE_BYTES,
+                away_bytes: (ages.nr_away_pages[number] + nr_gone) * PAGE_BYTES,
+            }
+        };
+        Some(
+            [
+                CacheClass::File,
+                CacheClass::SmallFile,
+                CacheClass::MemoryOnly,
+            ]
+            .map(of),
+        )
     }
 
     /// Dropped, and not come back.
     pub(super) fn away(&self) -> u64 {
-        let known = self.ages.as_ref().map_or(0, |ages| ages.nr_away_pages);
-        known + self.nr_gone
+        let known = self.ages.iter().flat_map(|ages| ages.nr_away_pages);
+        known.sum::<u64>() + self.gone()
     }
 
     /// Memory that it takes to know all this.
@@ -85,13 +112,17 @@ impl OfGroup {
         self.nr_going += nr_pages;
     }
 
-    /// Of what was asked for this went.
-    pub(super) fn went(&mut self, nr_asked: u64, nr_gone: u64) {
+    /// Of what was asked for this went, by class; returns how much that is.
+    pub(super) fn went(&mut self, nr_asked: u64, gone: [u64; NR_CACHE_CLASSES]) -> u64 {
+        let nr_gone = gone.iter().sum();
         self.nr_going = self.nr_going.saturating_sub(nr_asked);
-        self.nr_gone += nr_gone;
+        for (sum, nr_gone) in self.nr_gone.iter_mut().zip(gone) {
+            *sum += nr_gone;
+        }
         self.nr_stuck += nr_asked.saturating_sub(nr_gone);
         self.nr_gone_since_look += nr_gone;
         self.nr_dropped += nr_gone;
+        nr_gone
     }
 
     /// Whether some of it is on its way out.
@@ -103,7 +134,7 @@ impl OfGroup {
     pub(super) fn to_give(&self, nr_pages_max: u64) -> Option<CacheOf<'_>> {
         Some(CacheOf {
             ages: self.ages.as_ref()?,
-            nr_spent_pages: self.nr_gone + self.nr_stuck + self.nr_going,
+            nr_spent_pages: self.gone() + self.nr_stuck + self.nr_going,
             nr_pages_max,
         })
     }
@@ -111,7 +142,7 @@ impl OfGroup {
     /// What a census found.
     pub(super) fn found(&mut self, found: GroupCache) {
         self.nr_returned += found.nr_returned_pages;
-        (self.nr_gone, self.nr_stuck) = (0, 0);
+        (self.nr_gone, self.nr_stuck) = ([0; NR_CACHE_CLASSES], 0);
         self.ages = Some(found.ages);
     }
 }
@@ -125,18 +156,20 @@ mod tests {
         GroupCache {
             group: 1,
             ages: CacheAges {
-                nr_cached_pages: 1000,
+                nr_cached_pages: [1000, 0, 0],
                 ages: vec![
                     CacheAge {
+                        class: CacheClass::MemoryOnly,
                         age_ms: 60_000,
                         nr_pages: nr_old,
                     },
                     CacheAge {
                         age_ms: 10_000,
                         nr_pages: 100,
+                        ..CacheAge::default()
                     },
                 ],
-                nr_away_pages: nr_away,
+                nr_away_pages: [nr_away, 0, 0],
                 kept_bytes: 4096,
             },
             nr_returned_pages: nr_returned,
@@ -156,7 +189,7 @@ mod tests {
         );
         cache.asked(300);
         assert_eq!(cache.spent(), 300, "no room is given twice");
-        cache.went(300, 200);
+        cache.went(300, [150, 0, 50]);
         assert_eq!(
             (cache.spent(), cache.away(), cache.dropped()),
             (200, 200, 200)

@@ -71,29 +71,36 @@ impl Caches {
         self.nr_dropped_before * PAGE_BYTES
     }
 
-    /// Drops the oldest of a group's page cache; returns how many pages are on their way out, or go later as the thread is
-    /// at something else.
+    /// Drops the oldest of a group's page cache, files that are in memory only as far as swap has room; returns how many pages are on
+    /// their way out, or go later as the thread is at something else.
     pub(super) fn drop_oldest(
         &mut self,
         group: &mut Group,
         older_than: Duration,
         nr_pages: u64,
+        swap_room_pages: &mut u64,
     ) -> u64 {
+        let most = group.anon_pages_max().min(*swap_room_pages);
         let nr_pages = nr_pages.min(DROP_PAGES_MAX);
-        let Some(id) = group.kernel_id().filter(|_| nr_pages >= DROP_PAGES_MIN) else {
+        let nr_swap_pages = group.cache.part_in_memory_only(older_than, nr_pages);
+        let (nr_pages, nr_swap_pages) = (nr_pages - nr_swap_pages, nr_swap_pages.min(most));
+        let nr_asked = nr_pages + nr_swap_pages;
+        let Some(id) = group.kernel_id().filter(|_| nr_asked >= DROP_PAGES_MIN) else {
             return 0;
         };
         let request = Request::Drop(Which::Older {
             group: id,
             older_than,
             nr_pages,
+            nr_swap_pages,
         });
         let is_under_way = self.thread.try_submit(request).is_ok();
         if is_under_way {
-            group.cache.asked(nr_pages);
+            group.cache.asked(nr_asked);
+            *swap_room_pages -= nr_swap_pages;
         }
         match is_under_way || self.thread.nr_in_flight() > 0 {
-            true => nr_pages,
+            true => nr_asked,
             false => 0,
         }
     }
@@ -145,7 +152,8 @@ impl Caches {
 
 /// Whether what a census found is a reason to look again soon: page cache that can grow old, or that may come back.
 fn is_worth_it(found: &[GroupCache]) -> bool {
-    let of = |one: &GroupCache| one.ages.nr_older_pages(0) + one.ages.nr_away_pages;
+    let away = |one: &GroupCache| one.ages.nr_away_pages.iter().sum::<u64>();
+    let of = |one: &GroupCache| one.ages.nr_older_pages(0) + away(one);
     let new_bytes: u64 = found.iter().map(|one| one.sample.new_bytes).sum();
     found.iter().map(of).sum::<u64>() + new_bytes / PAGE_BYTES >= WORTH_PAGES
 }
@@ -166,11 +174,12 @@ mod tests {
         let age = CacheAge {
             age_ms: 60_000,
             nr_pages: nr_old,
+            ..CacheAge::default()
         };
         GroupCache {
             ages: CacheAges {
                 ages: vec![age],
-                nr_away_pages: nr_away,
+                nr_away_pages: [nr_away, 0, 0],
                 ..CacheAges::default()
             },
             ..GroupCache::default()

@@ -20,6 +20,7 @@ use strata_control::growth::Growth;
 use strata_control::guard::{self, Leaning, Offer, Walked};
 use strata_control::last_resort::Exposed;
 use strata_control::oldest::Holder;
+use strata_control::page_cache::NR_CACHE_CLASSES;
 use strata_control::promise::{Keeper, Promise, Standing};
 use strata_control::quiet::{Quiet, Seen};
 use strata_linux::addr::PAGE_BYTES;
@@ -212,7 +213,7 @@ impl Group {
     }
 
     /// The most anonymous pages that may go at all.
-    fn anon_pages_max(&self) -> u64 {
+    pub(super) fn anon_pages_max(&self) -> u64 {
         match self.leaning() {
             Leaning::FileOnly => 0,
             Leaning::ByReturns | Leaning::FileFirst | Leaning::AnonFirst => u64::MAX,
@@ -440,9 +441,8 @@ impl Group {
     }
 
     /// Of page cache that nobody maps so much was asked for, and so much is gone.
-    pub(super) fn dropped(&mut self, nr_asked: u64, nr_gone: u64) {
-        self.cache.went(nr_asked, nr_gone);
-        self.nr_taken_pages += nr_gone;
+    pub(super) fn dropped(&mut self, nr_asked: u64, nr_gone: [u64; NR_CACHE_CLASSES]) {
+        self.nr_taken_pages += self.cache.went(nr_asked, nr_gone);
     }
 
     fn is_promised_by_time(&self) -> bool {

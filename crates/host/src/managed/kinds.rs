@@ -5,6 +5,7 @@
 
 use crate::observe::ledger::{Ages, CacheSeen, Kinds, kinds_of};
 use std::time::Duration;
+use strata_control::page_cache::NR_CACHE_CLASSES;
 use strata_linux::cgroup::GroupReader;
 
 /// The kernel adds up its counters for who reads them, so they are read no oftener than that.
@@ -31,7 +32,7 @@ impl ByKind {
         group: &GroupReader,
         ages: &Ages,
         idle_at: [Duration; 2],
-        cache: Option<CacheSeen>,
+        cache: Option<[CacheSeen; NR_CACHE_CLASSES]>,
     ) {
         let is_due = |last: Duration| at.saturating_sub(last) >= CHARGE_EVERY;
         if self.charged_at.is_none_or(is_due) {

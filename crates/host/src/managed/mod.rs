@@ -538,7 +538,7 @@ impl Managed {
         }
         self.look_at_promises(at);
         self.read_back(observer);
-        self.drop_cache();
+        self.drop_cache(at);
         self.no_swap = self.room_in_swap().err();
         self.choose_moves(observer);
         self.choose(observer, false);

@@ -186,7 +186,7 @@ impl Managed {
         let anon = found.goes.iter().filter(|goes| goes.kind == Kind::Anon);
         *swap_room_pages -= anon.map(|goes| goes.pages.nr_pages).sum::<u64>();
         self.hand_over(&found.goes, observer);
-        found.nr_program_pages() + self.drop_found(&found.cache, asks)
+        found.nr_program_pages() + self.drop_found(&found.cache, asks, swap_room_pages)
     }
 }
 

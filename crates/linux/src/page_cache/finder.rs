@@ -17,7 +17,7 @@ use super::reach::{self, Mounts, Ways};
 use super::{Dropped, Left};
 use crate::access::census::{Census, FileId, FileNames};
 use crate::addr::PAGE_BYTES;
-use crate::sys::page_cache::nr_resident;
+use crate::sys::page_cache::{nr_resident, page_out};
 
 /// Open files of all processes are looked for at most so often, because there may be many.
 const LOOK_PAUSE: Duration = Duration::from_secs(5);
@@ -119,15 +119,21 @@ fn drop_of(
         idle_bytes,
         ..Dropped::default()
     };
-    let file = match reach::open(file, ways, mounts) {
-        Ok(file) => file,
+    let opened = match reach::open(file, ways, mounts) {
+        Ok(opened) => opened,
         Err(left) => {
             dropped.left_bytes.insert(left, idle_bytes);
             return dropped;
         }
     };
     for range in ranges {
-        match drop_range(&file, range, is_dry_run, &mut dropped) {
+        match drop_range(
+            &opened,
+            range,
+            is_dry_run,
+            file.is_in_memory_only,
+            &mut dropped,
+        ) {
             Ok(tried) => on_range(range, tried),
             // What is not known to be in memory is not known to be gone either.
             Err(_) => {
@@ -143,6 +149,7 @@ fn drop_range(
     file: &File,
     range: &Range<u64>,
     is_dry_run: bool,
+    is_in_memory_only: bool,
     dropped: &mut Dropped,
 ) -> io::Result<Tried> {
     let nr_before = nr_resident(file.as_fd(), range)?;
@@ -151,8 +158,12 @@ fn drop_range(
         nr_gone_pages: 0,
     };
     if !is_dry_run && nr_before > 0 {
-        let nr_bytes = NonZero::new((range.end - range.start) * PAGE_BYTES);
-        fadvise(file, range.start * PAGE_BYTES, nr_bytes, Advice::DontNeed)?;
+        if is_in_memory_only {
+            page_out(file.as_fd(), range)?;
+        } else {
+            let nr_bytes = NonZero::new((range.end - range.start) * PAGE_BYTES);
+            fadvise(file, range.start * PAGE_BYTES, nr_bytes, Advice::DontNeed)?;
+        }
         let nr_left = nr_resident(file.as_fd(), range)?.min(nr_before);
         tried.nr_gone_pages = nr_before - nr_left;
         if nr_left > 0 {

@@ -1,4 +1,4 @@
-//! Page cache that is given back: exact ranges of files, dropped by `posix_fadvise`.
+//! Page cache that is given back: exact ranges of files, dropped by `posix_fadvise`, or, of files that are in memory only, sent to swap.
 //!
 //! ```text
 //!   a census names idle pages (file, group, ranges) -> reach: open that very file -> drop: the kernel forgets these pages
@@ -8,10 +8,11 @@
 //! pages of a group lie idle and which came in of late, nor how much is dropped.
 //!
 //! **Invariants**
-//! - I1: no data is lost. The kernel drops clean pages that nobody has mapped, and reads them again when they are wanted.
+//! - I1: no data is lost. The kernel drops clean pages that nobody has mapped, and reads them again when they are wanted; what
+//!   is nowhere else goes to swap.
 //! - I2: pages are dropped only of the very file that was seen: its device, inode and generation are compared after it was
 //!   opened.
-//! - I3: only regular files on ext4 and xfs. Others are left and counted.
+//! - I3: only regular files on ext4, xfs and tmpfs (a memfd is one of those). Others are left and counted.
 //! - I4: what was tried and what is gone are counted apart.
 
 mod finder;
@@ -39,7 +40,7 @@ pub enum Left {
     Replaced,
     /// It is no regular file, but a disk, for example.
     NotRegular,
-    /// It lies neither on ext4 nor on xfs.
+    /// It lies neither on ext4 nor on xfs nor on tmpfs.
     FileSystem,
     /// It can't be opened or asked for: a right is missing, or somebody has a lease on it.
     Refused,

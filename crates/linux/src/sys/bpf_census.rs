@@ -46,7 +46,7 @@ const PLACED_ACTIVE: u64 = 1 << 48;
 const PLACED_WORKINGSET: u64 = 1 << 49;
 const PLACED_GENERATION_SHIFT: u32 = 50;
 const GROUP_WORDS: usize = 1 + SUMS_WORDS;
-const FILE_WORDS: usize = 6 + SUMS_WORDS;
+const FILE_WORDS: usize = 7 + SUMS_WORDS;
 const SUMS_WORDS: usize = PROBED_WORD + 2 + 2 * NR_AGES;
 /// Where the words by age begin in sums.
 const READ_WORD: usize = 9 + NR_GENERATIONS;
@@ -112,7 +112,7 @@ pub(crate) struct NameCall {
 
 const _: () = assert!(size_of::<CensusCall>() == 47 * 8);
 const _: () = assert!(size_of::<NameCall>() == 7 * 8);
-const _: () = assert!(GROUP_WORDS == 33 && FILE_WORDS == 38);
+const _: () = assert!(GROUP_WORDS == 33 && FILE_WORDS == 39);
 
 /// `struct census_sums`, in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -155,6 +155,7 @@ pub(crate) struct RawFile {
     pub(crate) generation: u64,
     pub(crate) nr_links: u64,
     pub(crate) is_disk: bool,
+    pub(crate) is_in_memory_only: bool,
     pub(crate) sums: RawSums,
 }
 
@@ -291,7 +292,8 @@ impl CensusProgram {
                 generation: value[3],
                 nr_links: value[4],
                 is_disk: value[5] != 0,
-                sums: sums_of(&value[6..]),
+                is_in_memory_only: value[6] != 0,
+                sums: sums_of(&value[7..]),
             })
         });
         Ok(files.collect())

@@ -1,5 +1,5 @@
-//! A file's page cache: which pages are in memory (`cachestat`, `mincore`), taking them for cold (`MADV_COLD`), and the number that
-//! tells a file from the one that had its inode before (`FS_IOC_GETVERSION`).
+//! A file's page cache: which pages are in memory (`cachestat`, `mincore`), taking them for cold (`MADV_COLD`), sending those of files
+//! that are in memory only to swap (`MADV_PAGEOUT`), and the number that tells a file from the one that had its inode before (`FS_IOC_GETVERSION`).
 //!
 //! **Owns** the calls. **Does not own** which file and which pages.
 #![expect(unsafe_code, reason = "none of the calls has a safe wrapper")]
@@ -109,6 +109,30 @@ pub(crate) fn deactivate(file: BorrowedFd<'_>, pages: &Range<u64>) -> io::Result
         mapped.advise(Advice::Random)?;
         mapped.advise(Advice::LinuxPopulateRead)?;
         mapped.advise(Advice::LinuxCold)?;
+        first = end;
+    }
+    Ok(())
+}
+
+/// Has the kernel send pages of a file to swap that is in memory only, unless a process has them mapped. What is in swap stays there,
+/// and nothing counts as an access.
+pub(crate) fn page_out(file: BorrowedFd<'_>, pages: &Range<u64>) -> io::Result<()> {
+    let mut first = pages.start;
+    while first < pages.end {
+        let end = pages.end.min(first + PAGES_MAX);
+        let mapped = mapped(file, first, (end - first) as usize)?;
+        mapped.advise(Advice::Random)?;
+        let mut at = mapped.base();
+        for alike in are_resident(&mapped)?.chunk_by(|one, next| one == next) {
+            let nr_bytes = alike.len() * PAGE_BYTES as usize;
+            if alike[0] {
+                // SAFETY: pages of the range that is mapped, and read in at most.
+                unsafe { madvise(at, nr_bytes, Advice::LinuxPopulateRead) }?;
+                // SAFETY: pages of the range that is mapped keep their content in swap, and nothing points into them.
+                unsafe { madvise(at, nr_bytes, Advice::LinuxPageOut) }?;
+            }
+            at = at.wrapping_byte_add(nr_bytes);
+        }
         first = end;
     }
     Ok(())

@@ -29,6 +29,8 @@ pub struct FileId {
     pub generation: u64,
     /// What it goes by now.
     pub key: FileKey,
+    /// Whether it is nowhere but in memory: its pages go to swap.
+    pub is_in_memory_only: bool,
 }
 
 impl FileId {

@@ -85,8 +85,8 @@ pub(super) struct File {
     /// The last census that looked at it, and the one before; 0: none did.
     pub(super) seen: u16,
     pub(super) seen_before: u16,
-    /// Pages are kept together as those of a huge folio are.
-    pub(super) chunks: BTreeMap<u64, Box<[Page; FOLIO_PAGES_MAX as usize]>>,
+    /// Pages are kept together as those of a huge folio are, up to the last one that anything is kept of.
+    pub(super) chunks: BTreeMap<u64, Vec<Page>>,
     /// None of its pages can be dropped until then.
     pub(super) left_until: Option<TimeMs>,
     /// When how many pages were dropped, and were read again.
@@ -112,7 +112,8 @@ impl File {
 
     /// Memory that its pages take here.
     pub(super) fn kept_bytes(&self) -> u64 {
-        self.chunks.len() as u64 * FOLIO_PAGES_MAX * size_of::<Page>() as u64
+        let nr_kept: usize = self.chunks.values().map(Vec::capacity).sum();
+        (nr_kept * size_of::<Page>()) as u64
     }
 
     /// A census looks at it.
@@ -123,17 +124,19 @@ impl File {
     }
 
     pub(super) fn page_mut(&mut self, index: u64) -> &mut Page {
-        let chunk = self.chunks.entry(index / FOLIO_PAGES_MAX);
-        let chunk = chunk.or_insert_with(|| Box::new([Page::default(); FOLIO_PAGES_MAX as usize]));
-        &mut chunk[(index % FOLIO_PAGES_MAX) as usize]
+        let chunk = self.chunks.entry(index / FOLIO_PAGES_MAX).or_default();
+        let at = (index % FOLIO_PAGES_MAX) as usize;
+        if at >= chunk.len() {
+            chunk.resize(at + 1, Page::default());
+        }
+        &mut chunk[at]
     }
 
     /// What is kept of a page.
     pub(super) fn page(&self, index: u64) -> Page {
         let chunk = self.chunks.get(&(index / FOLIO_PAGES_MAX));
-        chunk.map_or_else(Page::default, |chunk| {
-            chunk[(index % FOLIO_PAGES_MAX) as usize]
-        })
+        let page = chunk.and_then(|chunk| chunk.get((index % FOLIO_PAGES_MAX) as usize));
+        page.copied().unwrap_or_default()
     }
 
     /// The pages of a range that anything is kept of.

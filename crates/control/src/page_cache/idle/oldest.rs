@@ -19,8 +19,8 @@ use std::ops::Range;
 
 use super::file::{File, IS_BUSY, IS_DROPPED, IS_JOINED, Page, age_ms};
 use super::{IdleTable, add_page};
-use crate::page_cache::{CacheAge, CacheAges, FileKey, PageFound};
-use crate::sample::FileNo;
+use crate::page_cache::{CacheAge, CacheAges, CacheClass, FILE_BYTES_MIN, FileKey, PageFound};
+use crate::sample::{FileNo, PAGE_BYTES};
 use crate::strategy::drop_cache;
 use std::cmp::Reverse;
 
@@ -31,31 +31,62 @@ impl IdleTable {
     /// How old everything is, as of the last census.
     pub fn ages(&self) -> CacheAges {
         let mut ages = CacheAges::default();
-        let mut nr_pages_of: BTreeMap<Reverse<u64>, u64> = BTreeMap::new();
+        let mut nr_pages_of: BTreeMap<(Reverse<u64>, CacheClass), u64> = BTreeMap::new();
         for file in self.files.values() {
-            let may_give = self.may_give(file);
+            let (may_give, class) = (self.may_give(file), self.class_of(file));
             ages.kept_bytes += file.kept_bytes();
             for (_, page) in file.pages() {
                 let is_there = page.seen == self.census && self.census != 0;
-                ages.nr_cached_pages += u64::from(is_there);
-                ages.nr_away_pages += u64::from(!is_there && page.left & IS_DROPPED != 0);
+                ages.nr_cached_pages[class as usize] += u64::from(is_there);
+                ages.nr_away_pages[class as usize] +=
+                    u64::from(!is_there && page.left & IS_DROPPED != 0);
                 if may_give && self.is_known_clean(page) {
                     let age_ms = told(age_ms(self.now, page));
-                    *nr_pages_of.entry(Reverse(age_ms)).or_default() += 1;
+                    *nr_pages_of.entry((Reverse(age_ms), class)).or_default() += 1;
                 }
             }
         }
-        let of = |(Reverse(age_ms), nr_pages)| CacheAge { age_ms, nr_pages };
+        let of = |((Reverse(age_ms), class), nr_pages)| CacheAge {
+            class,
+            age_ms,
+            nr_pages,
+        };
         ages.ages = nr_pages_of.into_iter().map(of).collect();
         ages
     }
 
+    /// What a file's page cache counts as.
+    fn class_of(&self, file: &File) -> CacheClass {
+        let is_kept = |page: &Page| page.seen == self.census || page.left & IS_DROPPED != 0;
+        let nr_small = (FILE_BYTES_MIN / PAGE_BYTES) as usize;
+        let kept = || file.pages().filter(|(_, page)| is_kept(page));
+        match file.id.is_in_memory_only {
+            true => CacheClass::MemoryOnly,
+            false if kept().nth(nr_small - 1).is_none() => CacheClass::SmallFile,
+            false => CacheClass::File,
+        }
+    }
+
+    /// As [`CacheAges`] tells it.
+    pub fn class(&self, number: FileNo) -> CacheClass {
+        let file = self.files.get(&number);
+        file.map_or(CacheClass::File, |file| self.class_of(file))
+    }
+
     /// So many pages at most that were not read for so long, and what else the last folio has: the kernel drops none of which a part
-    /// is asked for. By file as ranges in order; of all files together those read longest ago.
-    pub fn choose_older(&self, idle_ms: u64, nr_pages: u64) -> Vec<(FileNo, Vec<Range<u64>>)> {
+    /// is asked for. By file as ranges in order; of all files together those read longest ago. `is_in_memory_only`: of such files, or
+    /// of the others.
+    pub fn choose_older(
+        &self,
+        idle_ms: u64,
+        nr_pages: u64,
+        is_in_memory_only: bool,
+    ) -> Vec<(FileNo, Vec<Range<u64>>)> {
         let is_older =
             |page: Page| self.is_known_clean(page) && told(age_ms(self.now, page)) >= idle_ms;
-        let giving = || self.files.iter().filter(|(_, file)| self.may_give(file));
+        let is_meant =
+            |file: &File| file.id.is_in_memory_only == is_in_memory_only && self.may_give(file);
+        let giving = || self.files.iter().filter(|(_, file)| is_meant(file));
         let older = giving().flat_map(|(_, file)| file.pages());
         let mut times: Vec<u32> = older
             .filter(|(_, page)| is_older(*page))
@@ -162,7 +193,7 @@ mod tests {
     use super::super::tests::{Census, page};
     use super::*;
     use crate::page_cache::Tried;
-    use crate::sample::{PAGE_BYTES, Reads};
+    use crate::sample::Reads;
     use strata_lru::TimeMs;
 
     /// Two files; of the first four pages were read at the first census, of the second four at the second.
@@ -189,13 +220,13 @@ mod tests {
     fn of_all_files_those_pages_go_that_were_read_longest_ago() {
         let census = census();
         let ages = census.table.ages();
-        assert_eq!(ages.nr_cached_pages, 8);
+        assert_eq!(ages.nr_cached_pages, [0, 8, 0]);
         assert_eq!((ages.nr_older_pages(100), ages.nr_older_pages(150)), (8, 4));
-        let chosen = census.table.choose_older(100, 6);
+        let chosen = census.table.choose_older(100, 6, false);
         assert_eq!(chosen, [(FileNo(0), one(0..4)), (FileNo(1), one(0..2))]);
-        assert_eq!(census.table.choose_older(150, 6).len(), 1);
-        assert_eq!(census.table.choose_older(100, 0), []);
-        let all = census.table.choose_older(0, 100);
+        assert_eq!(census.table.choose_older(150, 6, false).len(), 1);
+        assert_eq!(census.table.choose_older(100, 0, false), []);
+        let all = census.table.choose_older(0, 100, false);
         assert_eq!(all, [(FileNo(0), one(0..4)), (FileNo(1), one(0..4))]);
     }
 
@@ -210,7 +241,7 @@ mod tests {
         for _ in 0..2 {
             census.take_folios(&folios);
         }
-        let chosen = |nr_pages| census.table.choose_older(100, nr_pages);
+        let chosen = |nr_pages| census.table.choose_older(100, nr_pages, false);
         assert_eq!(chosen(1), [(FileNo(0), one(0..4))]);
         assert_eq!(chosen(6), [(FileNo(0), one(0..8))]);
         let of_file = |nr_pages| {
@@ -232,7 +263,10 @@ mod tests {
             census.take(&[(7, 0, 5), (7, 1, 4)]);
         }
         assert_eq!(census.table.ages().nr_older_pages(100), 1);
-        assert_eq!(census.table.choose_older(100, 9), [(FileNo(0), one(1..2))]);
+        assert_eq!(
+            census.table.choose_older(100, 9, false),
+            [(FileNo(0), one(1..2))]
+        );
     }
 
     #[test]
@@ -254,14 +288,14 @@ mod tests {
         census.drop(0, &(0..4));
         assert_eq!(census.table.files_left().collect::<Vec<_>>(), [FileKey(7)]);
         census.take(&[]);
-        assert_eq!(census.table.ages().nr_away_pages, 4);
+        assert_eq!(census.table.ages().nr_away_pages, [0, 4, 0]);
         census.table.see_elsewhere(page(7, 1, 0));
         assert_eq!(census.table.nr_returned_pages(), 0, "readahead is no use");
         for _ in 0..2 {
             census.table.see_elsewhere(page(7, 1, 1));
             assert_eq!(census.table.nr_returned_pages(), 1);
         }
-        assert_eq!(census.table.ages().nr_away_pages, 3);
+        assert_eq!(census.table.ages().nr_away_pages, [0, 3, 0]);
     }
 
     #[test]

@@ -27,6 +27,7 @@ impl Census {
             inode,
             generation: 1,
             key,
+            is_in_memory_only: false,
         };
         self.files.insert(key, id);
     }

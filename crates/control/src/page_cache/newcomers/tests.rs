@@ -25,6 +25,7 @@ fn folio(file: u64, index: u64, nr_pages: u64) -> Arrival {
             inode: file,
             generation: 1,
             key: FileKey(0),
+            is_in_memory_only: false,
         },
         index,
         nr_pages,

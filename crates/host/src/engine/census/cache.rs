@@ -24,13 +24,15 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use strata_control::page_cache::{CacheAges, IdleTable, NR_TIERS, Newcomers, TierCounts};
+use strata_control::page_cache::{
+    CacheAges, IdleTable, NR_CACHE_CLASSES, NR_TIERS, Newcomers, TierCounts,
+};
 use strata_control::{
     CacheDrop, CacheRequest, CacheSample, CameIn, FileNo, admit_cache, drop_cache,
 };
 use strata_linux::access::census::{FileId, GroupPages, Whose};
 use strata_linux::actuator::{CachePages, Worker};
-use strata_linux::addr::FILE_PAGES_MAX;
+use strata_linux::addr::PAGE_BYTES;
 use strata_linux::cgroup::GroupReader;
 use strata_linux::page_cache::{Dropped, Finder};
 use strata_linux::process::{is_multi_gen_on, thread_cpu_ns};
@@ -39,8 +41,9 @@ use strata_lru::machine::{FileId as KnownFile, FileKey, PageFound, Tried};
 
 /// Requests under way at most: a census, and a drop for each of so many files or groups.
 const IN_FLIGHT_MAX: usize = 256;
-/// A host has more files with page cache than a group has.
-const HOST_FILES_MAX: usize = 4096;
+/// A host has more files with page cache than a group has, source trees and packages of interpreters among them. To list one takes
+/// about 10 us a census, and what is known of it some 700 bytes.
+const HOST_FILES_MAX: usize = 1 << 14;
 /// What was dropped of one of many groups is remembered for so long: what comes back later lay idle for an hour.
 const REMEMBERED: Duration = Duration::from_secs(3600);
 /// Pages that lie so close together in a file are looked at in one go.
@@ -76,8 +79,10 @@ pub(crate) enum Which {
         /// Inode of its directory.
         group: u64,
         older_than: Duration,
-        /// At most so much.
+        /// At most so much of files on disks.
         nr_pages: u64,
+        /// At most so much of files that are in memory only.
+        nr_swap_pages: u64,
     },
 }
 
@@ -127,6 +132,8 @@ pub(crate) enum Done {
         which: Which,
         /// What was tried, and what is gone.
         dropped: Dropped,
+        /// Pages that are gone, by class.
+        nr_gone_pages: [u64; NR_CACHE_CLASSES],
         /// What came in meanwhile.
         came_in: Option<CameIn>,
     },
@@ -364,7 +371,10 @@ impl Room {
                 }
             }
         });
-        let listed = listed.map_err(|error| error.to_string())?;
+        let listed = listed
+            .map_err(|error| error.to_string())?
+            .into_iter()
+            .collect();
         for (key, ranges) in coming {
             let file = pages.files().get(&key);
             let opened = file.and_then(|file| self.finder.open(pages.census(), file));
@@ -376,10 +386,7 @@ impl Room {
         }
         let tables = self.tables.iter_mut();
         let found = tables.map(|(id, of)| {
-            for (file, nr_pages) in &listed {
-                // Truncated: these pages did not have to go.
-                of.table.forget(*file, *nr_pages..FILE_PAGES_MAX);
-            }
+            of.table.truncate(&listed);
             let mut sample = of.table.end(nr_reads_max);
             sample.cpu_ns = thread_cpu_ns() - searched_ns;
             let nr_returned_pages = of.table.nr_returned_pages();
@@ -408,22 +415,30 @@ impl Room {
     fn drop_pages(&mut self, which: Which, is_stopped: &dyn Fn() -> bool) -> Done {
         let mut came_in = None;
         let mut dropped = Dropped::default();
+        let mut nr_gone_pages = [0; NR_CACHE_CLASSES];
         match which {
             _ if is_stopped() => {}
             Which::Whole(CacheDrop::File(number, reads, bytes)) => {
                 let table = self.tables.get_mut(&WHOLE);
                 let chosen = table.map(|of| vec![(number, of.table.choose(number, reads, bytes))]);
-                dropped = self.drop_chosen(WHOLE, chosen.unwrap_or_default(), is_stopped);
+                let chosen = chosen.unwrap_or_default();
+                dropped = self.drop_chosen(WHOLE, chosen, &mut nr_gone_pages, is_stopped);
             }
             Which::Older {
                 group,
                 older_than,
                 nr_pages,
+                nr_swap_pages,
             } => {
                 let age_ms = older_than.as_millis() as u64;
                 let table = self.tables.get(&group);
-                let chosen = table.map(|of| of.table.choose_older(age_ms, nr_pages));
-                dropped = self.drop_chosen(group, chosen.unwrap_or_default(), is_stopped);
+                let chosen = table.map(|of| {
+                    let mut chosen = of.table.choose_older(age_ms, nr_pages, false);
+                    chosen.extend(of.table.choose_older(age_ms, nr_swap_pages, true));
+                    chosen
+                });
+                let chosen = chosen.unwrap_or_default();
+                dropped = self.drop_chosen(group, chosen, &mut nr_gone_pages, is_stopped);
             }
             Which::Whole(CacheDrop::Newcomers(_)) if self.subject.is_dry_run() => {}
             Which::Whole(CacheDrop::Newcomers(bytes)) => {
@@ -440,15 +455,18 @@ impl Room {
         Done::Dropped {
             which,
             dropped,
+            nr_gone_pages,
             came_in,
         }
     }
 
-    /// Drops ranges of files of a group; of one of many groups what stands as the last census saw it.
+    /// Drops ranges of files of a group, and adds up what is gone by class; of one of many groups what stands as the last census saw
+    /// it.
     fn drop_chosen(
         &mut self,
         group: u64,
         chosen: Vec<(FileNo, Vec<Range<u64>>)>,
+        nr_gone_pages: &mut [u64; NR_CACHE_CLASSES],
         is_stopped: &dyn Fn() -> bool,
     ) -> Dropped {
         let now = self.now();
@@ -465,6 +483,7 @@ impl Room {
             let Some(id) = table.file(number).copied() else {
                 continue;
             };
+            let class = table.class(number);
             let found = pages.files().get(&id.key).copied();
             let file = found.unwrap_or_else(|| id.into());
             if !is_whole {
@@ -490,6 +509,7 @@ impl Room {
             if of_file.tried_bytes == 0 && !of_file.left_bytes.is_empty() {
                 table.leave(now, number);
             }
+            nr_gone_pages[class as usize] += of_file.dropped_bytes / PAGE_BYTES;
             dropped.add(&of_file);
         }
         dropped

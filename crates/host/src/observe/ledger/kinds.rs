@@ -3,7 +3,7 @@
 //! ```text
 //!   Charge       what the kernel charges to the group        -> resident: the kinds add up to it
 //!   Ages         page tables of its processes                -> used, idle and away of what is mapped
-//!   CacheSeen    the census of page cache that nobody maps   -> as much of that
+//!   CacheSeen    the census of page cache that nobody maps   -> as much of that, by class
 //! ```
 //!
 //! **Owns** which part of a charge is which kind. **Does not own** any of the three readings, nor who takes what.
@@ -18,6 +18,7 @@
 use super::Ages;
 use std::borrow::Cow;
 use std::time::Duration;
+use strata_control::page_cache::NR_CACHE_CLASSES;
 use strata_linux::addr::PAGE_BYTES;
 use strata_linux::cgroup::Charge;
 use strata_lru::ages::PageClass;
@@ -38,9 +39,9 @@ pub enum MemoryKind {
     Tmpfs,
     /// Page cache that a process has mapped.
     MappedFile,
-    /// Page cache that nobody has mapped, of files that a census looks at.
+    /// Page cache that nobody has mapped, of files of which there is more.
     PageCache,
-    /// Page cache that nobody has mapped, of small files and of file systems themselves.
+    /// Page cache that nobody has mapped, of small files, of those that no census looks at, and of file systems themselves.
     SmallFiles,
     /// Page cache that is to be written to its file first.
     Dirty,
@@ -101,9 +102,9 @@ impl KindFigures {
                 let unused_bytes = self.idle_bytes + unknown_bytes;
                 (unused_bytes, "several processes map it")
             }
-            MemoryKind::Tmpfs => (unknown_bytes, "no process maps it"),
-            MemoryKind::PageCache => (unknown_bytes, "when it was read is not known"),
-            MemoryKind::SmallFiles => (self.resident_bytes, "the files are small"),
+            MemoryKind::Tmpfs | MemoryKind::PageCache | MemoryKind::SmallFiles => {
+                (unknown_bytes, "when it was read is not known")
+            }
             MemoryKind::Dirty => (self.resident_bytes, "is to be written first"),
             MemoryKind::Locked => (self.resident_bytes, "locked"),
             MemoryKind::Kernel => (self.resident_bytes, "the kernel's own"),
@@ -146,7 +147,7 @@ pub fn sum_of<'a>(all: impl IntoIterator<Item = &'a Kinds>) -> Kinds {
     sum
 }
 
-/// Page cache that nobody has mapped, as a census saw it, bytes.
+/// Page cache of one class that nobody has mapped, as a census saw it, bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheSeen {
     /// In memory, of the files that it looked at.
@@ -159,13 +160,24 @@ pub struct CacheSeen {
     pub away_bytes: u64,
 }
 
+impl CacheSeen {
+    /// This much of a kind was seen, beside what page tables tell of it.
+    fn add_to(&self, of: &mut KindFigures) {
+        let unknown_bytes = of.resident_bytes - of.used_bytes - of.idle_bytes;
+        let idle_bytes = self.idle_bytes.min(unknown_bytes);
+        of.idle_bytes += idle_bytes;
+        of.used_bytes += self.used_bytes.min(unknown_bytes - idle_bytes);
+        of.away_bytes += self.away_bytes;
+    }
+}
+
 /// What is charged to a group, by kind; anonymous memory and files are idle at these ages. Without a census all page cache that
 /// nobody has mapped counts as such, small files, too.
 pub fn kinds_of(
     charge: &Charge,
     ages: &Ages,
     idle_at: [Duration; 2],
-    cache: Option<CacheSeen>,
+    cache: Option<[CacheSeen; NR_CACHE_CLASSES]>,
 ) -> Kinds {
     use MemoryKind as Kind;
     use PageClass::{Anon, Common, CommonShmem, File, Huge, Locked, Shmem};
@@ -208,23 +220,30 @@ pub fn kinds_of(
     let mapped_bytes = charge.file_mapped_bytes.saturating_sub(shmem_mapped_bytes);
     let mapped_bytes = mapped_bytes.min(file_bytes - dirty_bytes);
     let unmapped_bytes = file_bytes - dirty_bytes - mapped_bytes;
-    let cache = cache.unwrap_or_else(|| CacheSeen {
-        cached_bytes: unmapped_bytes,
-        ..CacheSeen::default()
+    let [large, small, memory_only] = cache.unwrap_or_else(|| {
+        let all = CacheSeen {
+            cached_bytes: unmapped_bytes,
+            ..CacheSeen::default()
+        };
+        [all, CacheSeen::default(), CacheSeen::default()]
     });
-    let cached_bytes = cache.cached_bytes.min(unmapped_bytes);
+    let cached_bytes = large.cached_bytes.min(unmapped_bytes);
+    let uncached_bytes = unmapped_bytes - cached_bytes;
 
-    let mut page_cache = figures(Kind::PageCache, cached_bytes, &[], cache.away_bytes);
-    page_cache.idle_bytes = cache.idle_bytes.min(cached_bytes);
-    page_cache.used_bytes = cache.used_bytes.min(cached_bytes - page_cache.idle_bytes);
+    let mut tmpfs = figures(Kind::Tmpfs, tmpfs_bytes, &[Shmem], taken(Shmem));
+    memory_only.add_to(&mut tmpfs);
+    let mut page_cache = figures(Kind::PageCache, cached_bytes, &[], 0);
+    large.add_to(&mut page_cache);
+    let mut small_files = figures(Kind::SmallFiles, uncached_bytes, &[], 0);
+    small.add_to(&mut small_files);
     let mut all = vec![
         figures(Kind::Anon, small_bytes, &[Anon], taken(Anon)),
         figures(Kind::Huge, huge_bytes, &[Huge], 0),
         figures(Kind::Shared, shared_bytes, &[Common, CommonShmem], 0),
-        figures(Kind::Tmpfs, tmpfs_bytes, &[Shmem], taken(Shmem)),
+        tmpfs,
         figures(Kind::MappedFile, mapped_bytes, &[File], taken(File)),
         page_cache,
-        figures(Kind::SmallFiles, unmapped_bytes - cached_bytes, &[], 0),
+        small_files,
         figures(Kind::Dirty, dirty_bytes, &[], 0),
         figures(Kind::Locked, charge.unevictable_bytes, &[Locked], 0),
         figures(Kind::Kernel, charge.kernel_bytes, &[], 0),
@@ -262,12 +281,13 @@ mod tests {
 
     #[test]
     fn kinds_add_up_to_what_is_charged_and_what_never_goes_says_why() {
-        let cache = CacheSeen {
-            cached_bytes: 40 * MIB,
-            used_bytes: 4 * MIB,
-            idle_bytes: 36 * MIB,
-            away_bytes: 9 * MIB,
+        let seen = |cached_mib, used_mib, idle_mib, away_mib| CacheSeen {
+            cached_bytes: cached_mib * MIB,
+            used_bytes: used_mib * MIB,
+            idle_bytes: idle_mib * MIB,
+            away_bytes: away_mib * MIB,
         };
+        let cache = [seen(40, 4, 36, 9), seen(20, 4, 16, 2), seen(12, 5, 7, 3)];
         let idle_at = [Duration::ZERO; 2];
         let kinds = kinds_of(&charge(), &Ages::default(), idle_at, Some(cache));
         let expected = [
@@ -289,15 +309,23 @@ mod tests {
         let stays = [
             "-",
             "-",
-            "no process maps it",
+            "when it was read is not known",
             "-",
             "-",
-            "the files are small",
+            "when it was read is not known",
             "is to be written first",
             "locked",
             "the kernel's own",
         ];
         assert_eq!(why(&kinds), stays);
+        let known_mib = |number: usize| {
+            let of: &KindFigures = &kinds[number];
+            [of.used_bytes, of.idle_bytes, of.away_bytes].map(|bytes| bytes / MIB)
+        };
+        assert_eq!(
+            [2, 4, 5].map(known_mib),
+            [[5, 7, 3], [4, 36, 9], [4, 16, 2]]
+        );
         let mut kept = kinds.clone();
         kept.iter_mut()
             .for_each(|of| of.stays_with_group(Some("promise")));
@@ -307,7 +335,10 @@ mod tests {
         assert_eq!(mib_of(&without)[4], ("page_cache", 65), "no census");
         let sum = sum_of([&kinds, &kept]);
         assert_eq!(sum[5].resident_bytes, 50 * MIB);
-        assert_eq!(why(&sum)[4..6], ["promise", "the files are small"]);
+        assert_eq!(
+            why(&sum)[4..6],
+            ["promise", "when it was read is not known"]
+        );
     }
 
     #[test]
@@ -325,6 +356,7 @@ mod tests {
             idle_bytes: 300 * MIB,
             away_bytes: 0,
         };
+        let cache = [cache; NR_CACHE_CLASSES];
         let idle_at = [Duration::ZERO; 2];
         let kinds = kinds_of(&charge, &Ages::default(), idle_at, Some(cache));
         let sum: u64 = kinds.iter().map(|of| of.resident_bytes).sum();

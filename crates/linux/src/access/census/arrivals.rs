@@ -57,6 +57,7 @@ fn arrival_of([mapping, inode, device, generation, index, nr_pages]: ArrivalWord
             inode,
             generation,
             key: FileKey(mapping),
+            is_in_memory_only: false,
         },
         index,
         nr_pages,

@@ -208,6 +208,8 @@ pub struct FileId {
     pub is_deleted: bool,
     /// Whether the file is a block device: its pages are what file systems keep beside files, and what is read from the device itself.
     pub is_disk: bool,
+    /// Whether the file is nowhere but in memory (tmpfs, memfd): its pages go to swap.
+    pub is_in_memory_only: bool,
     /// The kernel's struct; never shown, as it is a secret.
     mapping: u64,
 }
@@ -221,6 +223,7 @@ impl FileId {
             generation,
             is_deleted: false,
             is_disk: false,
+            is_in_memory_only: false,
             mapping,
         }
     }
@@ -238,6 +241,7 @@ impl From<FileId> for machine::FileId {
             inode: file.inode,
             generation: file.generation,
             key: machine::FileKey(file.mapping),
+            is_in_memory_only: file.is_in_memory_only,
         }
     }
 }
@@ -249,7 +253,10 @@ impl From<machine::FileId> for FileId {
             major: (file.device >> u32::BITS) as u32,
             minor: file.device as u32,
         };
-        FileId::new(device, file.inode, file.generation, file.key.0)
+        FileId {
+            is_in_memory_only: file.is_in_memory_only,
+            ..FileId::new(device, file.inode, file.generation, file.key.0)
+        }
     }
 }
 

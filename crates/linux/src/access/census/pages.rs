@@ -12,7 +12,7 @@
 //!
 //! **Invariants**
 //! - I1: searches take at most 1 % of a processor, but for the first.
-//! - I2: files with little in memory are not looked at.
+//! - I2: of one group files with little in memory are not looked at; of many the largest are, up to a number.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use strata_lru::machine::{FILE_BYTES_MIN, FILES_MAX, FileKey, PageFound, Placed, SEARCH_PAUSE_MS};
 
 use super::super::AccessError;
-use super::take::{self, Asked, Extent};
+use super::take::{self, Asked, Extent, FilesOf};
 use super::{Arrivals, Census, FileId, FilePart};
 use crate::addr::{FILE_PAGES_MAX, PAGE_BYTES};
 use crate::cgroup::{GroupNames, GroupReader};
@@ -38,7 +38,8 @@ const SEARCH_REST: u32 = 100;
 pub enum Whose {
     /// That of a group and those below it.
     Within(GroupReader),
-    /// That of each of these groups: inodes of their directories.
+    /// That of each of these groups: inodes of their directories. Files with little in memory are looked at, and files that are in
+    /// memory only (tmpfs, memfd).
     Each(Vec<u64>),
 }
 
@@ -111,7 +112,10 @@ impl GroupPages {
         let asked = Asked {
             extent: Extent::Whole,
             wants_files: true,
-            is_of_groups: true,
+            files_of: match self.whose {
+                Whose::Within(_) => FilesOf::Groups,
+                Whose::Each(_) => FilesOf::GroupsWithShmem,
+            },
             remembering: None,
         };
         let taken = take::take(&self.census, &ranges::read()?, &asked, &mut |_| {}, &|| {
@@ -119,7 +123,11 @@ impl GroupPages {
         })?;
         let mut parts = taken.files;
         self.id_of_memcg = parts.iter().map(|of| (of.memcg, of.group_id)).collect();
-        let is_worth_it = |part: &FilePart| part.sums.bytes >= FILE_BYTES_MIN && !part.file.is_disk;
+        let bytes_min = match self.whose {
+            Whose::Within(_) => FILE_BYTES_MIN,
+            Whose::Each(_) => 0,
+        };
+        let is_worth_it = |part: &FilePart| part.sums.bytes >= bytes_min && !part.file.is_disk;
         parts.retain(|part| ids.contains(&part.group_id) && is_worth_it(part));
         parts.sort_by_key(|part| Reverse(part.sums.bytes));
         parts.truncate(self.nr_files_max);

@@ -82,13 +82,23 @@ pub(super) struct Remembering {
     pub(super) is_drained: bool,
 }
 
+/// Which files are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FilesOf {
+    /// All.
+    Everybody = 0,
+    /// Those on disks of which the watched groups have pages.
+    Groups = 1,
+    /// Those that are in memory only, too.
+    GroupsWithShmem = 2,
+}
+
 /// What a census is asked for.
 #[derive(Debug)]
 pub(super) struct Asked<'a> {
     pub(super) extent: Extent<'a>,
     pub(super) wants_files: bool,
-    /// Whether files are those of the watched groups.
-    pub(super) is_of_groups: bool,
+    pub(super) files_of: FilesOf,
     pub(super) remembering: Option<Remembering>,
 }
 
@@ -104,7 +114,7 @@ pub(super) fn list(
     let mut call = CensusCall {
         next: pages.start,
         end: pages.end,
-        is_of_groups: 1,
+        is_of_groups: FilesOf::GroupsWithShmem as u64,
         mapping: file.mapping,
         inode: file.inode,
         device: u64::from(file.device.major) << MINOR_BITS | u64::from(file.device.minor),
@@ -173,7 +183,7 @@ impl Census {
         let asked = Asked {
             extent,
             wants_files: question.wants_files,
-            is_of_groups: false,
+            files_of: FilesOf::Everybody,
             remembering: None,
         };
         take(self, &ranges, &asked, &mut |_| {}, &|| false)
@@ -282,7 +292,7 @@ impl Taking<'_> {
             probe_seed: remembering.probe_seed,
             probe_of_groups: u64::from(remembering.is_probe_of_groups),
             wants_full: u64::from(remembering.wants_full),
-            is_of_groups: u64::from(self.asked.is_of_groups),
+            is_of_groups: self.asked.files_of as u64,
             ..call
         };
         let mut found = [[0; NR_KINDS]; 2];
@@ -543,6 +553,7 @@ fn file_part(raw: &RawFile, node: Option<u32>, scale: f64, has_generations: bool
         file: FileId {
             is_deleted: raw.nr_links == 0 && !raw.is_disk,
             is_disk: raw.is_disk,
+            is_in_memory_only: raw.is_in_memory_only,
             ..FileId::new(device, raw.inode, raw.generation, raw.mapping)
         },
         memcg: raw.memcg,

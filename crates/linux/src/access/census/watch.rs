@@ -35,7 +35,7 @@ use std::time::{Duration, Instant};
 
 use super::super::AccessError;
 use super::open::unavailable;
-use super::take::{self, Asked, Extent, FullPages, Remembering};
+use super::take::{self, Asked, Extent, FilesOf, FullPages, Remembering};
 use super::{Budget, Census, Taken};
 use crate::nodes::ranges::{self, BLOCK_PAGES, Range};
 
@@ -194,7 +194,7 @@ impl CacheWatch {
         let asked = Asked {
             extent,
             wants_files: wanted.files,
-            is_of_groups: false,
+            files_of: FilesOf::Everybody,
             remembering: Some(remembering),
         };
         let mut nobody = |_: &[FullPages]| {};

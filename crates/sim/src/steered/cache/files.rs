@@ -36,6 +36,7 @@ impl File {
             inode: number,
             generation: 0,
             key: FileKey(number),
+            is_in_memory_only: false,
         }
     }
 }

@@ -21,8 +21,7 @@ fn by_the_exact_hand_idle_huge_pages_go_and_come_back_and_a_group_made_anew_inhe
     }
     let (first, name) = (Idler::start("anew"), group.name());
     let name_anew = first.name();
-    let options: Vec<&str> = ACTING.into_iter().chain(["--hand", "exact"]).collect();
-    let live = Live::start(&guard(&options));
+    let live = guard_by_hand();
     let last = wait_for(&live, "nine tenths to go", |status| {
         assert!(bytes(status, "nr_walks") < NR_WALKS_MAX, "{status:#}");
         bytes(of(status, &name), "away_bytes") >= 64 * MIB * 9 / 10
@@ -44,5 +43,137 @@ fn by_the_exact_hand_idle_huge_pages_go_and_come_back_and_a_group_made_anew_inhe
     assert_eq!(touch.ask("verify 0 16384"), "0", "pages are as they were");
     end(live);
     second.end();
+    drop((touch, group));
+}
+
+/// By the exact hand alone.
+fn guard_by_hand() -> Live {
+    let options: Vec<&str> = ACTING.into_iter().chain(["--hand", "exact"]).collect();
+    Live::start(&guard(&options))
+}
+
+/// A file that is in memory only, filled by a program of a group; removed when dropped.
+struct InMemory(PathBuf);
+
+impl InMemory {
+    fn write(group: &TestGroup, name: &str, mib: u64) -> InMemory {
+        let path = format!("/dev/shm/strata-test-{name}-{}", std::process::id());
+        let file = InMemory(PathBuf::from(path));
+        write_file(group, &file.0, mib);
+        file
+    }
+
+    fn content(&self) -> Vec<u8> {
+        fs::read(&self.0).expect("it is there")
+    }
+}
+
+impl Drop for InMemory {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn an_idle_file_on_tmpfs_goes_to_swap_and_one_that_is_read_stays() {
+    live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    needs_census!();
+    let group = TestGroup::new("guard-tmpfs");
+    let touch = Touch::start(["--size", "1M"]);
+    group.take(touch.pid);
+    let idle = InMemory::write(&group, "idle", 32);
+    let used = InMemory::write(&group, "used", 8);
+    let content = idle.content();
+    let live = guard_by_hand();
+    let name = group.name();
+    let last = wait_for(&live, "nine tenths to go", |status| {
+        assert!(bytes(status, "nr_walks") < NR_WALKS_MAX, "{status:#}");
+        used.content();
+        resident_bytes(&idle.0) < 32 * MIB / 10
+    });
+    let of_group = of(&last, &name);
+    assert_eq!(resident_bytes(&used.0), 8 * MIB, "{of_group:#}");
+    assert!(idle.content() == content, "it is as it was");
+    wait_for(&live, "what came back to be told", |status| {
+        bytes(of(status, &name), "came_back_bytes") > 16 * MIB
+    });
+    end(live);
+    drop((touch, group));
+}
+
+/// Fills a memfd that it does not map, and when asked tells whether it is as it was.
+const HOLDS_MEMFD: &str = "
+import os
+memfd, chunk = os.memfd_create('kinds'), os.urandom(1 << 20)
+for _ in range(32): os.write(memfd, chunk)
+print('ready', flush=True)
+input()
+print(all(os.pread(memfd, 1 << 20, at << 20) == chunk for at in range(32)), flush=True)
+";
+
+#[test]
+fn an_idle_memfd_that_nobody_maps_goes_to_swap_and_is_as_it_was() {
+    live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    needs_census!();
+    if Command::new("python3").arg("--version").output().is_err() {
+        skip!("there is no python3");
+    }
+    let group = TestGroup::new("guard-memfd");
+    let mut command = in_group(&group, "python3");
+    command.args(["-c", HOLDS_MEMFD]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut program = command.spawn().expect("starts");
+    let mut told = BufReader::new(program.stdout.take().expect("piped")).lines();
+    let mut line = || told.next().expect("a line").expect("text");
+    assert_eq!(line(), "ready");
+    let live = guard_by_hand();
+    let memfd_bytes = |status: &Value, name: &str| {
+        let kinds = of(status, &group.name())["kinds"].as_array().cloned();
+        let found = kinds.into_iter().flatten().find(|of| of["kind"] == "tmpfs");
+        found.map_or(0, |of| bytes(&of, name))
+    };
+    wait_for(
+        &live,
+        "nine tenths to go, and to be told as tmpfs",
+        |status| {
+            assert!(bytes(status, "nr_walks") < NR_WALKS_MAX, "{status:#}");
+            memfd_bytes(status, "resident_bytes") < 4 * MIB
+                && memfd_bytes(status, "away_bytes") > 28 * MIB
+        },
+    );
+    let mut asks = program.stdin.take().expect("piped");
+    writeln!(asks).expect("asked");
+    assert_eq!(line(), "True", "it is as it was");
+    assert!(program.wait().expect("it ends").success());
+    end(live);
+    drop(group);
+}
+
+#[test]
+fn small_files_that_nobody_reads_go() {
+    live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    needs_census!();
+    let directory = open_disk!();
+    let group = TestGroup::new("guard-small");
+    let touch = Touch::start(["--size", "1M"]);
+    group.take(touch.pid);
+    let script = "cd \"$0\" && i=0; while [ $i -lt 1024 ]; do \
+                  mkdir -p $((i / 64)) && head -c 16384 /dev/zero >$((i / 64))/$i; i=$((i + 1)); done; sync .";
+    let mut write = in_group(&group, "sh");
+    write.args(["-c", script]).arg(directory.path());
+    run(write);
+    let live = guard_by_hand();
+    let name = group.name();
+    let last = wait_for(&live, "nine tenths to go", |status| {
+        assert!(bytes(status, "nr_walks") < NR_WALKS_MAX, "{status:#}");
+        group.usage_bytes() < 6 * MIB
+    });
+    let least = if has_damon_pageout() { MIB } else { 14 * MIB };
+    let of_group = of(&last, &name);
+    assert!(
+        bytes(of_group, "dropped_cache_bytes") >= least,
+        "{of_group:#}"
+    );
+    end(live);
     drop((touch, group));
 }

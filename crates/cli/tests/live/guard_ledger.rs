@@ -119,7 +119,15 @@ fn kinds_of_memory_are_told_apart_and_add_up_to_what_is_charged() {
         found.map_or(0, |of| bytes(of, "idle_bytes"))
     };
     wait_for(&live, "what lies idle to be told by kind", |status| {
-        let mut seen = ["anon", "huge", "mapped_file", "page_cache"].iter();
+        let mut seen = [
+            "anon",
+            "huge",
+            "tmpfs",
+            "mapped_file",
+            "page_cache",
+            "small_files",
+        ]
+        .iter();
         seen.all(|kind| *kind == "huge" && !has_huge || idle_of(status, kind) >= 60 * MIB)
     });
     drop((live, program));

@@ -187,6 +187,8 @@ mod tests {
             (cache.cached(), cache.older_than(minute)),
             (Some(1000), Some(500))
         );
+        assert_eq!(cache.part_in_memory_only(minute, 300), 300);
+        assert_eq!(cache.part_in_memory_only(Duration::ZERO, 300), 250);
         cache.asked(300);
         assert_eq!(cache.spent(), 300, "no room is given twice");
         cache.went(300, [150, 0, 50]);

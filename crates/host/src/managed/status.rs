@@ -216,7 +216,8 @@ impl WhyNotMore {
 
     /// What that means for a kind: files need no swap, and what is idle still is not all away.
     pub(super) fn of_kind(self, kind: MemoryKind) -> WhyNotMore {
-        let is_file = matches!(kind, MemoryKind::MappedFile | MemoryKind::PageCache);
+        use MemoryKind::{MappedFile, PageCache, SmallFiles};
+        let is_file = matches!(kind, MappedFile | PageCache | SmallFiles);
         match self {
             WhyNotMore::NoSwap
             | WhyNotMore::SwapIsFull

@@ -85,7 +85,7 @@ pub(super) struct File {
     /// The last census that looked at it, and the one before; 0: none did.
     pub(super) seen: u16,
     pub(super) seen_before: u16,
-    /// Pages are kept together as those of a huge folio are, up to the last one that anything is kept of.
+    /// Pages are kept together as those of a huge folio are, up to the last one that anything is kept of, or some more.
     pub(super) chunks: BTreeMap<u64, Vec<Page>>,
     /// None of its pages can be dropped until then.
     pub(super) left_until: Option<TimeMs>,
@@ -127,7 +127,7 @@ impl File {
         let chunk = self.chunks.entry(index / FOLIO_PAGES_MAX).or_default();
         let at = (index % FOLIO_PAGES_MAX) as usize;
         if at >= chunk.len() {
-            chunk.resize(at + 1, Page::default());
+            chunk.resize((at + 1).next_power_of_two(), Page::default());
         }
         &mut chunk[at]
     }

@@ -231,6 +231,32 @@ mod tests {
     }
 
     #[test]
+    fn files_in_memory_only_go_by_themselves_and_small_files_are_told_apart() {
+        let mut census = Census::new();
+        for key in [7, 8, 9] {
+            census.file(key, key * 10);
+        }
+        let memory_only = census.files.get_mut(&FileKey(9)).expect("it is there");
+        memory_only.is_in_memory_only = true;
+        let pages = |key, nr_pages| (0..nr_pages).map(move |index| (key, index, 1));
+        let all: Vec<_> = pages(7, 64)
+            .chain(pages(8, 63))
+            .chain(pages(9, 2))
+            .collect();
+        census.take(&all);
+        census.take(&all);
+        let table = &census.table;
+        assert_eq!(table.ages().nr_cached_pages, [64, 63, 2]);
+        assert_eq!(table.ages().nr_older_of(CacheClass::SmallFile, 100), 63);
+        assert_eq!(table.ages().nr_older_pages(100), 129);
+        assert_eq!(table.choose_older(100, 9, true), [(FileNo(2), one(0..2))]);
+        assert_eq!(table.choose_older(100, 9, false), [(FileNo(0), one(0..9))]);
+        census.drop(0, &(0..64));
+        census.take(&all[64..]);
+        assert_eq!(census.table.ages().nr_away_pages, [64, 0, 0], "as it was");
+    }
+
+    #[test]
     fn a_folio_goes_whole_or_not_at_all() {
         let mut census = Census::new();
         census.file(7, 70);

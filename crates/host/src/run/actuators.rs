@@ -204,6 +204,7 @@ impl Actuators {
                     which,
                     dropped,
                     came_in,
+                    ..
                 } => {
                     heard.nr_attempts += 1;
                     if let Which::Whole(which) = which {

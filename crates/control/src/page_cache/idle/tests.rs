@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 pub(super) struct Census {
     pub(super) table: IdleTable,
-    files: BTreeMap<FileKey, FileId>,
+    pub(super) files: BTreeMap<FileKey, FileId>,
     pub(super) ms: u64,
 }
 

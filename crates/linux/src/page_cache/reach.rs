@@ -177,15 +177,13 @@ mod tests {
             major: rustix::fs::major(found.dev()),
             minor: rustix::fs::minor(found.dev()),
         };
-        let generation = File::open(path)
-            .ok()
-            .and_then(|file| generation(file.as_fd()));
-        FileId::new(
-            device,
-            found.ino(),
-            u64::from(generation.unwrap_or_default()),
-            0,
-        )
+        let generation = generation_at(path).unwrap_or_default();
+        FileId::new(device, found.ino(), u64::from(generation), 0)
+    }
+
+    fn generation_at(path: &Path) -> Option<u32> {
+        let file = File::open(path).ok()?;
+        generation(file.as_fd())
     }
 
     fn at(places: &[&Path]) -> Ways {

@@ -117,14 +117,14 @@ pub(crate) fn wait_for(live: &Live, what: &str, mut is_so: impl FnMut(&Value) ->
     }
 }
 
+/// Ends a guard that has nothing to warn of but that its swap is left to the keeper, as pages of another test's group that is full may lie in it.
 pub(crate) fn end(mut live: Live) {
-    live.interrupt();
-    assert_eq!(
-        live.stderr().matches("warning").count(),
-        0,
-        "{}",
-        live.stderr()
-    );
+    live.signal(Signal::INT);
+    let status = live.end();
+    let told = live.stderr();
+    let nr_left = told.matches("stays in use").count();
+    assert_eq!(told.matches("warning").count(), nr_left, "{told}");
+    assert!(status.success() || nr_left > 0, "{told}");
 }
 
 #[test]

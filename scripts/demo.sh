@@ -165,7 +165,8 @@ wait $asking
 ask after $load_s
 after=$(resident)
 last=$(tail -n 1 "$work/guard")
-of_guard() { sed -nE "s/.*\"$1\":([0-9]+),.*\"groups\".*/\1/p" <<<"$last"; }
+# The figure of the guard comes before those of kinds and groups.
+of_guard() { grep -oE "\"$1\":[0-9]+" <<<"$last" | awk -F: 'NR == 1 {print $2}'; }
 sum_of() { grep -oE "\"$1\":[0-9]+" <<<"$last" | awk -F: '{sum += $2} END {print sum + 0}'; }
 price=$(of_guard price_bytes) away=$(of_guard away_bytes) cpu_ms=$(($(of_guard cpu_ns) / 1000000)) dropped=$(of_guard dropped_cache_bytes)
 taken=$(sum_of taken_bytes) back=$(sum_of came_back_bytes)

@@ -20,9 +20,6 @@ const WAITING_PERCENT_MAX: f64 = 10.0;
 /// larger steps would go on for long after there is enough.
 const WAITING_STEP: f64 = 0.01;
 const WAITING_STEP_MS: u64 = 1000;
-/// Where the kernel swaps by itself, so many times as much goes as it took: it takes what is in its way, Strata what is oldest, and
-/// what goes ahead of it leaves it the less to do.
-const SWAPPED_AGAIN: u64 = 2;
 /// Two marks lie a thirty-second of the memory apart, and at most 1 GiB: what a few programs take as they start.
 const MARKS: watermarks::Config = watermarks::Config {
     mark_share: 32,
@@ -68,8 +65,6 @@ pub struct Reading {
     /// Share of the last ten seconds in which some task of the host waited for memory; `None`: the kernel does not tell, or it is not
     /// asked.
     pub waiting_percent: Option<f64>,
-    /// Anonymous memory that the kernel's own reclaim took since the last look: page cache may count as available then, and is in use.
-    pub swapped_bytes: u64,
 }
 
 /// How the host, or a limit, stands.
@@ -79,8 +74,7 @@ pub struct Need {
     pub missing_bytes: u64,
     /// With less available it is short; 0: it never is.
     pub wanted_bytes: u64,
-    /// With less available it is short, or will be before anything more can go, as fast as it grows, or the kernel swaps already: at
-    /// least `wanted_bytes`.
+    /// With less available it is short, or will be before anything more can go, as fast as it grows: at least `wanted_bytes`.
     pub begin_bytes: u64,
     /// It is short, or will be soon.
     pub is_near: bool,
@@ -175,21 +169,11 @@ impl Shortage {
         if step_bytes > 0 {
             self.stepped_at = Some(now);
         }
-        let swapped_bytes = match is_close {
-            true => read.swapped_bytes * SWAPPED_AGAIN,
-            false => 0,
-        };
-        let begin_bytes = read.total_bytes - pressure.begin_bytes(marks);
-        let begin_bytes = match swapped_bytes {
-            0 => begin_bytes,
-            more => begin_bytes.max(read.available_bytes + more),
-        };
         self.need = Need {
-            missing_bytes: ask.excess_bytes.max(step_bytes).max(swapped_bytes),
+            missing_bytes: ask.excess_bytes.max(step_bytes),
             wanted_bytes: read.total_bytes - marks.high_bytes,
-            begin_bytes,
+            begin_bytes: read.total_bytes - pressure.begin_bytes(marks),
             is_near: waits
-                || swapped_bytes > 0
                 || pressure.is_reclaiming()
                 || is_close && pressure.is_near(marks, NEAR_MS),
             wait_ms: ask.wait_ms,
@@ -233,7 +217,6 @@ mod tests {
                 total_bytes: 8000 * MIB,
                 available_bytes: mib * MIB,
                 waiting_percent,
-                ..Reading::default()
             };
             shortage.look(TimeMs(second as u64 * 1000), &host)
         };
@@ -303,32 +286,10 @@ mod tests {
                 total_bytes: 8000 * MIB,
                 available_bytes: available_mib * MIB,
                 waiting_percent: None,
-                ..Reading::default()
             };
             begins_mib = limit.look(TimeMs(second * 1000), &read).begin_bytes / MIB;
         }
         assert_eq!(begins_mib, 2 * 250, "page cache fills what a limit leaves");
-    }
-
-    #[test]
-    fn twice_what_the_kernel_swaps_by_itself_goes_however_much_page_cache_counts_as_available() {
-        let look = |available_mib: u64, swapped_mib: u64| {
-            let read = Reading {
-                total_bytes: 8000 * MIB,
-                available_bytes: available_mib * MIB,
-                swapped_bytes: swapped_mib * MIB,
-                ..Reading::default()
-            };
-            let need = Shortage::of_host().look(TimeMs(0), &read);
-            (
-                need.missing_bytes / MIB,
-                need.begin_bytes / MIB,
-                need.is_near,
-            )
-        };
-        assert_eq!(look(1500, 0), (0, 250, false));
-        assert_eq!(look(1500, 10), (20, 1520, true));
-        assert_eq!(look(4000, 10), (0, 250, false), "some group's limit");
     }
 
     #[test]
@@ -367,7 +328,6 @@ mod tests {
                 total_bytes: 8000 * MIB,
                 available_bytes: 1500 * MIB,
                 waiting_percent: Some(50.0),
-                ..Reading::default()
             };
             missing_mib += shortage.look(TimeMs(now_ms), &host).missing_bytes / MIB;
         }
@@ -382,7 +342,6 @@ mod tests {
                 total_bytes: 8000 * MIB,
                 available_bytes: available_mib * MIB,
                 waiting_percent: None,
-                ..Reading::default()
             };
             shortage.look(TimeMs(now_ms), &host).missing_bytes / MIB
         };

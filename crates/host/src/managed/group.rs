@@ -175,13 +175,12 @@ impl Group {
         }
     }
 
-    /// What was accessed within so long stays even where that asks for it. What is frozen uses nothing. Where more comes back than was
-    /// promised, the age of a host that is short is too low.
+    /// What was accessed within so long stays even where that asks for it. What is frozen uses nothing.
     pub(super) fn least_age(&self, asks: Asks) -> Duration {
         match asks {
             _ if self.is_frozen => Duration::ZERO,
-            Asks::OfHostNow if !self.is_used_up() => self.rule.min_age_when_short,
-            Asks::OfHostNow | Asks::OfHostAhead | Asks::BelowLimit => self.rule.min_age,
+            Asks::OfHostNow => self.rule.min_age_when_short,
+            Asks::OfHostAhead | Asks::BelowLimit => self.rule.min_age,
         }
     }
 

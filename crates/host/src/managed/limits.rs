@@ -12,7 +12,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 use strata_control::shortage::Reading;
 use strata_linux::cgroup::GroupReader;
-use strata_linux::process::Stolen;
 use strata_lru::GroupId;
 
 /// A limit, and the watched groups under it.
@@ -34,12 +33,12 @@ impl Limited {
             return false;
         }
         let reader = &self.reader;
-        let read = |_: &mut Option<Stolen>| {
+        let read = || {
             let total_bytes = reader.budget_bytes()?;
             Some(Reading {
                 total_bytes,
                 available_bytes: total_bytes.saturating_sub(reader.usage_bytes()?),
-                ..Reading::default()
+                waiting_percent: None,
             })
         };
         let has_come_near = self.budget.look(at, read);

@@ -13,8 +13,7 @@
 
 use std::time::Duration;
 use strata_control::shortage::{Free, Need, Reading, Shortage};
-use strata_linux::addr::PAGE_BYTES;
-use strata_linux::process::{MachineMemory, Stolen, memory_pressure_percent};
+use strata_linux::process::{MachineMemory, memory_pressure_percent};
 use strata_lru::TimeMs;
 
 /// From look to look where memory is far from short.
@@ -33,8 +32,6 @@ const WORTH_PART: u64 = 8;
 pub(super) struct Budget {
     shortage: Shortage,
     read: Reading,
-    /// What the kernel had taken by itself at the last look at the host.
-    stolen: Option<Stolen>,
     /// It was near or short at some time since the last walk.
     was_near: bool,
     /// Nothing idle was left when memory was short last.
@@ -49,19 +46,12 @@ pub(super) struct Budget {
 
 /// What is read of the host; `None`: nothing can be. What can't be reclaimed is no part of its budget: of a host whose memory is mostly set
 /// aside for guests, a share of all memory would be most of what is left.
-/// `stolen` is what the kernel had taken at the last look, and is brought up to date.
-pub(super) fn of_host(stolen: &mut Option<Stolen>) -> Option<Reading> {
+pub(super) fn of_host() -> Option<Reading> {
     let memory = MachineMemory::read().ok()?;
-    let (now, before) = (Stolen::read().unwrap_or_default(), stolen);
-    let before = before.replace(now).unwrap_or(now);
-    // Groups that swap at a limit of their own, and what Strata asks the kernel to take, are in one count only.
-    let nr_swapped_pages = (now.nr_anon_pages.saturating_sub(before.nr_anon_pages))
-        .min(now.nr_pages.saturating_sub(before.nr_pages));
     Some(Reading {
         total_bytes: memory.total_bytes.saturating_sub(memory.locked_bytes),
         available_bytes: memory.available_bytes,
         waiting_percent: memory_pressure_percent(),
-        swapped_bytes: nr_swapped_pages * PAGE_BYTES,
     })
 }
 
@@ -80,15 +70,11 @@ impl Budget {
     }
 
     /// How it stands by what `read` tells. Returns whether it is near where it was not.
-    pub(super) fn look(
-        &mut self,
-        at: Duration,
-        read: impl FnOnce(&mut Option<Stolen>) -> Option<Reading>,
-    ) -> bool {
+    pub(super) fn look(&mut self, at: Duration, read: impl Fn() -> Option<Reading>) -> bool {
         if !self.shortage.can_be_short() {
             return false;
         }
-        let Some(read) = read(&mut self.stolen) else {
+        let Some(read) = read() else {
             self.shortage.forget();
             return false;
         };
@@ -229,9 +215,9 @@ mod tests {
         let read = Reading {
             total_bytes: 1000 * MIB,
             available_bytes: available_mib * MIB,
-            ..Reading::default()
+            waiting_percent: None,
         };
-        budget.look(at(ms), |_| Some(read))
+        budget.look(at(ms), || Some(read))
     }
 
     #[test]

@@ -89,39 +89,6 @@ fn meminfo_text() -> io::Result<String> {
     }
 }
 
-/// Pages that the kernel's reclaim of the whole machine took since boot; the reclaim of a group at its limit is no part of
-/// `nr_pages`, but of `nr_anon_pages`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stolen {
-    /// Anonymous memory, to swap.
-    pub nr_anon_pages: u64,
-    /// All that kswapd, and programs in their own faults, took.
-    pub nr_pages: u64,
-}
-
-impl Stolen {
-    /// Reads the counters of this moment.
-    pub fn read() -> io::Result<Stolen> {
-        Ok(Self::parse(&std::fs::read_to_string("/proc/vmstat")?))
-    }
-
-    fn parse(vmstat: &str) -> Stolen {
-        let mut stolen = Stolen::default();
-        for line in vmstat.lines() {
-            let Some((key, value)) = line.split_once(' ') else {
-                continue;
-            };
-            let nr_pages: u64 = value.parse().unwrap_or(0);
-            match key {
-                "pgsteal_anon" => stolen.nr_anon_pages = nr_pages,
-                "pgsteal_kswapd" | "pgsteal_direct" => stolen.nr_pages += nr_pages,
-                _ => {}
-            }
-        }
-        stolen
-    }
-}
-
 /// Share of the last ten seconds in which at least one task of the machine waited for memory, percent; `None` where the
 /// kernel has no PSI.
 pub fn memory_pressure_percent() -> Option<f64> {
@@ -155,17 +122,6 @@ mod tests {
         assert_eq!(parse_pressure(text), Some(1.25));
         assert_eq!(parse_pressure("full avg10=0.75\n"), None);
         assert_eq!(parse_pressure("some total=1\n"), None);
-    }
-
-    #[test]
-    fn what_the_kernel_took_is_counted_for_the_whole_machine() {
-        let text = "pgsteal_kswapd 5\npgsteal_direct 3\npgsteal_khugepaged 9\npgsteal_anon 7\npgsteal_file 8\n";
-        let (nr_anon_pages, nr_pages) = (7, 8);
-        let stolen = Stolen {
-            nr_anon_pages,
-            nr_pages,
-        };
-        assert_eq!(Stolen::parse(text), stolen);
     }
 
     #[test]

@@ -53,7 +53,7 @@ pub use handle::read_stat;
 pub use handle::{Process, ProcessError};
 pub use keyed::keyed_bytes;
 pub use machine::is_multi_gen_on;
-pub use machine::{MachineMemory, Stolen, memory_pressure_percent};
+pub use machine::{MachineMemory, memory_pressure_percent};
 pub use maps::{Device, MapsError, Perms, RawMapping, parse_maps};
 pub use pagemap::PagemapEntry;
 pub use stalled::{Stalled, stalled};

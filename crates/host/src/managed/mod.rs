@@ -328,8 +328,7 @@ impl Managed {
     pub fn next_look(&self, at: Duration) -> Duration {
         let turn = self.resort.as_ref().and_then(Resort::next_turn);
         let waits = (self.limits.values()).map(|limit| limit.next_look.saturating_sub(at));
-        let first = waits.chain(turn).min();
-        self.host.next_look().min(first.unwrap_or(Duration::MAX))
+        waits.chain(turn).fold(self.host.next_look(), Duration::min)
     }
 
     /// Where memory will be short soon, the next walk and the next census come soon.

@@ -29,7 +29,7 @@ pub struct FileId {
     pub generation: u64,
     /// What it goes by now.
     pub key: FileKey,
-    /// Whether it is nowhere but in memory: its pages go to swap.
+    /// Whether the file is on no disk (tmpfs, memfd, shared memory): reclaim sends its pages to swap.
     pub is_in_memory_only: bool,
 }
 

@@ -41,8 +41,8 @@ use strata_lru::machine::{FileId as KnownFile, FileKey, PageFound, Tried};
 
 /// Requests under way at most: a census, and a drop for each of so many files or groups.
 const IN_FLIGHT_MAX: usize = 256;
-/// A host has more files with page cache than a group has, source trees and packages of interpreters among them. To list one takes
-/// about 10 us a census, and what is known of it some 700 bytes.
+/// A host has more files with page cache than a group has, source trees and packages of interpreters among them. Each costs processor
+/// time at each census, and memory for what is known of it.
 const HOST_FILES_MAX: usize = 1 << 14;
 /// What was dropped of one of many groups is remembered for so long: what comes back later lay idle for an hour.
 const REMEMBERED: Duration = Duration::from_secs(3600);

@@ -30,6 +30,7 @@ mod guard_limit;
 mod guard_memory;
 mod guard_park;
 mod guard_pods;
+mod guard_service;
 mod guard_swap;
 mod guard_told;
 mod held;

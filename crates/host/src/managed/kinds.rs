@@ -1,21 +1,41 @@
 //! What a group holds by kind, and whether it gives nothing of what it could.
 //!
-//! **Owns** when the kernel is asked what it charges to a group, and how long nothing may go of it. **Does not own** which memory is
+//! **Owns** when the kernel is asked, and in which turn, what it charges to a group, and how long nothing may go of it. **Does not own** which memory is
 //! which kind (`observe::ledger`), nor what could go and why it does not (`group`).
 
 use crate::observe::ledger::{Ages, CacheSeen, Kinds, kinds_of};
 use std::time::Duration;
 use strata_control::page_cache::NR_CACHE_CLASSES;
 use strata_linux::cgroup::GroupReader;
+use strata_lru::GroupId;
 
 /// The kernel adds up its counters for who reads them, so they are read no oftener than that.
 const CHARGE_EVERY: Duration = Duration::from_secs(10);
+/// To read them takes some 80 us a group: after a walk it is done for so many groups, and for the next ones after the next.
+const CHARGES_A_WALK: usize = 64;
 /// A group that could give gives nothing if nothing went for so long.
 const SILENCE: Duration = Duration::from_secs(180);
 /// Less than one of so many parts of what could go is nothing.
 const GIVES_PARTS: u64 = 100;
 /// Less than a MiB that could go is no reason to say that it stays.
 const COULD_PAGES_MIN: u64 = 256;
+
+/// Whose turn it is to have its charge read.
+#[derive(Debug, Default)]
+pub(super) struct Turns {
+    next: Option<GroupId>,
+}
+
+impl Turns {
+    /// To be called after a walk, once, with all groups in their order: those whose turn it is.
+    pub(super) fn begin(&mut self, ids: impl Iterator<Item = GroupId>) -> Vec<GroupId> {
+        let first = self.next.take();
+        let mut in_turn = ids.filter(|id| first.is_none_or(|first| *id >= first));
+        let now = in_turn.by_ref().take(CHARGES_A_WALK).collect();
+        self.next = in_turn.next();
+        now
+    }
+}
 
 /// What a group holds by kind.
 #[derive(Debug, Default)]
@@ -75,6 +95,26 @@ impl Silence {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_charge_of_many_groups_is_read_by_turns_and_nobody_is_left_out() {
+        let ids = || (0..150).map(GroupId);
+        let mut turns = Turns::default();
+        assert_eq!(turns.begin(ids()), (0..64).map(GroupId).collect::<Vec<_>>());
+        // Group 64 goes meanwhile.
+        let without = ids().filter(|id| id.0 != 64);
+        assert_eq!(
+            turns.begin(without),
+            (65..129).map(GroupId).collect::<Vec<_>>()
+        );
+        assert_eq!(
+            turns.begin(ids()),
+            (129..150).map(GroupId).collect::<Vec<_>>()
+        );
+        assert_eq!(turns.begin(ids()).len(), 64);
+        assert_eq!(turns.begin([GroupId(3)].into_iter()), []);
+        assert_eq!(turns.begin([GroupId(3)].into_iter()), [GroupId(3)]);
+    }
 
     #[test]
     fn a_group_that_could_give_and_gives_nothing_for_three_minutes_is_told_once() {

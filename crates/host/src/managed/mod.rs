@@ -175,6 +175,8 @@ pub struct Managed {
     nr_groups_seen: u64,
     /// How many groups go by each rule, as of the last walk.
     fits: Fits,
+    /// Whose charge is read after a walk.
+    charge_turns: kinds::Turns,
     /// When walks come.
     pace: Pace,
     /// The walk under way.
@@ -233,6 +235,7 @@ impl Managed {
             groups: BTreeMap::new(),
             nr_groups_seen: 0,
             fits: Fits::default(),
+            charge_turns: kinds::Turns::default(),
             pace: Pace::start(),
             walking: None,
             nr_left_out: 0,
@@ -608,11 +611,15 @@ impl Managed {
             .count(numbers.len(), |space| of_space.get(&space).copied());
         let walked = guard::Walked::of(self.pages.ledger());
         let went = self.pages.ledger().went();
+        let in_turn = self.charge_turns.begin(self.groups.keys().copied());
         for ((id, group), ages) in self.groups.iter_mut().zip(counted) {
             let of_group = went.iter().filter(|one| one.group == *id);
             group.took_by_amount(at, &of_group.copied().collect::<Vec<_>>());
             let away = self.pages.ledger().nr_taken(*id);
             group.look(at, *id, &ages, away, &walked);
+            if in_turn.binary_search(id).is_ok() {
+                group.look_at_kinds(at, &ages);
+            }
         }
     }
 

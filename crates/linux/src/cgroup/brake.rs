@@ -9,21 +9,27 @@
 //! **Invariants**
 //! - B1: whoever holds a group back has recorded [`Brake::undo`] before.
 //! - B2: `memory.high` is set above what the group uses, and never above what stood there.
-//! - B3: what somebody else sets or freezes meanwhile is left to them.
+//! - B3: no call waits for the kernel's reclaim longer than [`WRITE_TIME_MAX`].
+//! - B4: what somebody else sets or freezes meanwhile is left to them.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::error::CgroupError;
 use super::file::{parse_number, read_text, write_back};
 use super::freeze::{Freezer, HaltError, spared, thaw};
 use super::reader::GroupReader;
 use super::written::{PutBack, put_back};
+use crate::sys::deadline::Deadline;
 use crate::undo::Undo;
 use strata_lru::machine::CgroupVersion as Version;
 
 /// So much may be charged between the look at what the group uses and the write, which would wait for the kernel's reclaim
 /// below that: what processors charge ahead, and a few thousand page faults.
 const SLACK_BYTES: u64 = 4 << 20;
+
+/// A write of `memory.high` takes no longer. It is set first, and stays where the reclaim that follows is given up.
+const WRITE_TIME_MAX: Duration = Duration::from_millis(4);
 
 /// What holds a group back.
 #[derive(Debug)]
@@ -129,6 +135,9 @@ impl Brake {
                     return Err(HaltError::Throttled(file.clone()));
                 }
                 *set_bytes = high_bytes;
+                // What the group charges meanwhile the kernel would reclaim here, for as long as the group grows.
+                let _deadline = Deadline::for_this_thread(WRITE_TIME_MAX)
+                    .map_err(|source| CgroupError::io("bounding a change of", &*file, source))?;
                 write_back(file, &high_bytes.to_string())?;
             }
         }

@@ -376,14 +376,12 @@ impl Group {
         self.look_at_quiet(at, ages);
     }
 
-    /// What it holds by kind, and why what is idle stays.
     /// Of the pages that a walk found, which kind each is, by what the kernel charges to the group.
     pub(super) fn look_at_kinds(&mut self, at: Duration, ages: &Ages) {
-        let idle_at = [Kind::Anon, Kind::File].map(|kind| self.keeper.age(kind));
-        let cache = self.cache.seen(idle_at[1]);
-        (self.by_kind).look(at, &self.reader, ages, idle_at, cache);
+        (self.by_kind).look(at, &self.reader, ages, &self.keeper, &self.cache);
     }
 
+    /// What it holds by kind, and why what is idle stays.
     fn kinds(&self) -> Kinds {
         let mut kinds = self.by_kind.kinds.clone();
         for kind in &mut kinds {

@@ -3,11 +3,13 @@
 //! **Owns** when the kernel is asked, and in which turn, what it charges to a group, and how long nothing may go of it. **Does not own** which memory is
 //! which kind (`observe::ledger`), nor what could go and why it does not (`group`).
 
-use crate::observe::ledger::{Ages, CacheSeen, Kinds, kinds_of};
+use super::cache::OfGroup;
+use crate::observe::ledger::{Ages, Kinds, kinds_of};
+use std::collections::BTreeSet;
 use std::time::Duration;
-use strata_control::page_cache::NR_CACHE_CLASSES;
+use strata_control::promise::Keeper;
 use strata_linux::cgroup::GroupReader;
-use strata_lru::GroupId;
+use strata_lru::{GroupId, Kind};
 
 /// The kernel adds up its counters for who reads them, so they are read no oftener than that.
 const CHARGE_EVERY: Duration = Duration::from_secs(10);
@@ -28,7 +30,7 @@ pub(super) struct Turns {
 
 impl Turns {
     /// To be called after a walk, once, with all groups in their order: those whose turn it is.
-    pub(super) fn begin(&mut self, ids: impl Iterator<Item = GroupId>) -> Vec<GroupId> {
+    pub(super) fn begin(&mut self, ids: impl Iterator<Item = GroupId>) -> BTreeSet<GroupId> {
         let first = self.next.take();
         let mut in_turn = ids.filter(|id| first.is_none_or(|first| *id >= first));
         let now = in_turn.by_ref().take(CHARGES_A_WALK).collect();
@@ -45,19 +47,21 @@ pub(super) struct ByKind {
 }
 
 impl ByKind {
-    /// A walk found its pages of these ages.
+    /// A walk found its pages of these ages; what it holds goes by the keeper's.
     pub(super) fn look(
         &mut self,
         at: Duration,
         group: &GroupReader,
         ages: &Ages,
-        idle_at: [Duration; 2],
-        cache: Option<[CacheSeen; NR_CACHE_CLASSES]>,
+        keeper: &Keeper,
+        cache: &OfGroup,
     ) {
         let is_due = |last: Duration| at.saturating_sub(last) >= CHARGE_EVERY;
         if self.charged_at.is_none_or(is_due) {
             self.charged_at = Some(at);
             let charge = group.charge();
+            let idle_at = [Kind::Anon, Kind::File].map(|kind| keeper.age(kind));
+            let cache = cache.seen(idle_at[1]);
             let kinds = charge.map(|charge| kinds_of(&charge, ages, idle_at, cache));
             self.kinds = kinds.unwrap_or_default();
         }
@@ -100,20 +104,19 @@ mod tests {
     fn the_charge_of_many_groups_is_read_by_turns_and_nobody_is_left_out() {
         let ids = || (0..150).map(GroupId);
         let mut turns = Turns::default();
-        assert_eq!(turns.begin(ids()), (0..64).map(GroupId).collect::<Vec<_>>());
+        let some = |range: std::ops::Range<u16>| range.map(GroupId).collect::<BTreeSet<_>>();
+        assert_eq!(turns.begin(ids()), some(0..64));
         // Group 64 goes meanwhile.
         let without = ids().filter(|id| id.0 != 64);
+        assert_eq!(turns.begin(without), some(65..129));
+        assert_eq!(turns.begin(ids()), some(129..150));
+        assert_eq!(turns.begin(ids()), some(0..64));
+        // Those that are left have had their turn.
+        let few = || [GroupId(3)].into_iter();
         assert_eq!(
-            turns.begin(without),
-            (65..129).map(GroupId).collect::<Vec<_>>()
+            [turns.begin(few()), turns.begin(few())],
+            [some(0..0), some(3..4)]
         );
-        assert_eq!(
-            turns.begin(ids()),
-            (129..150).map(GroupId).collect::<Vec<_>>()
-        );
-        assert_eq!(turns.begin(ids()).len(), 64);
-        assert_eq!(turns.begin([GroupId(3)].into_iter()), []);
-        assert_eq!(turns.begin([GroupId(3)].into_iter()), [GroupId(3)]);
     }
 
     #[test]

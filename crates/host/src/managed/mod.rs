@@ -81,7 +81,7 @@ use pace::Pace;
 use prices::Prices;
 use recalls::Recalls;
 use resort::Resort;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::time::Duration;
 use strata_control::guard;
@@ -553,50 +553,44 @@ impl Managed {
     /// Who is in which group now; groups that are new get a number, those that are gone go.
     fn members(&mut self) -> BTreeMap<i32, GroupId> {
         let mut of_process = BTreeMap::new();
-        let mut found = Vec::new();
         let (all, fits) = choice::choose(&self.rules).unwrap_or_else(|error| {
             tracing::debug!("{error}");
             Default::default()
         });
         self.fits.all = fits;
+        let mut before = std::mem::take(&mut self.groups);
+        let named = |group: &Group| (group.name().to_owned(), group.kernel_id());
+        let known: HashMap<_, _> = before.iter().map(|(id, of)| (named(of), *id)).collect();
+        let taken: BTreeSet<GroupId> = before.keys().copied().collect();
+        let mut free = (1..=u16::MAX).map(GroupId).filter(|id| !taken.contains(id));
         for chosen in all {
-            let name = chosen.reader.name();
             // What is made anew under a name is another group.
-            let kernel_id = chosen.reader.id().ok();
-            let known = self
-                .groups
-                .iter_mut()
-                .find(|(_, group)| group.name() == name && group.kernel_id() == kernel_id);
-            let id = match known {
-                Some((id, group)) => {
+            let key = (chosen.reader.name().to_owned(), chosen.reader.id().ok());
+            let old = known
+                .get(&key)
+                .and_then(|id| Some((*id, before.remove(id)?)));
+            let (id, group) = match old {
+                Some((id, mut group)) => {
                     group.keep_to(chosen.rule);
-                    *id
+                    (id, group)
                 }
                 None => {
-                    let mut free = (1..=u16::MAX).map(GroupId);
                     // There are more groups than numbers.
-                    let Some(id) = free.find(|id| !self.groups.contains_key(id)) else {
+                    let Some(id) = free.next() else {
                         continue;
                     };
                     let mut group = Group::new(&chosen);
-                    group.read = self.read;
                     self.nr_groups_seen += 1;
-                    group.number = self.nr_groups_seen;
-                    self.groups.insert(id, group);
-                    id
+                    (group.read, group.number) = (self.read, self.nr_groups_seen);
+                    (id, group)
                 }
             };
-            found.push(id);
+            self.groups.insert(id, group);
             of_process.extend(chosen.pids.into_iter().map(|pid| (pid, id)));
         }
-        let caches = &mut self.caches;
-        self.groups.retain(|id, group| {
-            let stays = found.contains(id);
-            if let (false, Some(caches)) = (stays, caches.as_mut()) {
-                caches.forget(group);
-            }
-            stays
-        });
+        if let Some(caches) = &mut self.caches {
+            before.values().for_each(|group| caches.forget(group));
+        }
         of_process
     }
 
@@ -617,7 +611,7 @@ impl Managed {
             group.took_by_amount(at, &of_group.copied().collect::<Vec<_>>());
             let away = self.pages.ledger().nr_taken(*id);
             group.look(at, *id, &ages, away, &walked);
-            if in_turn.binary_search(id).is_ok() {
+            if in_turn.contains(id) {
                 group.look_at_kinds(at, &ages);
             }
         }

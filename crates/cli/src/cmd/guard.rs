@@ -451,7 +451,7 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
             }
             if let Some(parker) = &mut parker {
                 parker.take_in();
-                managed.parked(observer, |name| parker.is_parked(name));
+                managed.parked(observer, |name| parker.parked_bytes(name));
             }
             if let Some(why) = managed.look_at_nodes(observer) {
                 print::warning(&why);

@@ -2,7 +2,7 @@
 
 use crate::support::prelude::*;
 
-use crate::guard::{Idler, bytes, end, guard, guard_by, of, wait_for};
+use crate::guard::{Idler, bytes, end, guard, guard_by, of, own_swap, wait_for};
 use crate::park::{assert_whole, idler, parked};
 
 /// A guard that parks the groups of these programs as soon as they are idle for five seconds, and takes nothing else of them.
@@ -59,6 +59,32 @@ fn a_group_is_parked_once_it_and_all_below_do_nothing_for_long_and_read_back_whe
     drop(below);
     above.end();
     beside.end();
+}
+
+#[test]
+fn a_parked_group_counts_as_away_and_is_parked_anew_where_somebody_takes_its_swap_down() {
+    live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    let mut idler = Idler::start("parked-swap");
+    idler.touch.ask("rest");
+    let (live, _rules) = guard_that_parks(&[&idler]);
+    let name = idler.name();
+    let is_away = |status: &Value| {
+        let group = of(status, &name);
+        group["is_parked"] == true && bytes(group, "away_bytes") > 48 * MIB
+    };
+    wait_for(&live, "the group to be parked", is_away);
+    let swap = own_swap().expect("the guard's swap");
+    let other = OwnSwap::zram("512M");
+    let mut swapoff = Command::new("swapoff");
+    swapoff.arg(&swap.path);
+    run(swapoff);
+    live.wait_for_stderr("is parked no more");
+    wait_for(&live, "the group to be parked again", |status| {
+        is_away(status) && rss_bytes(idler.touch.pid) < 8 * MIB
+    });
+    end(live);
+    idler.end();
+    drop(other);
 }
 
 #[test]

@@ -78,8 +78,8 @@ pub(super) struct Group {
     pub(super) is_frozen: bool,
     /// The group is slowed for that.
     pub(super) is_slowed: bool,
-    /// The group is parked.
-    pub(super) is_parked: bool,
+    /// What it has in swap, bytes, where it is parked.
+    pub(super) parked_bytes: Option<u64>,
     /// For how long it has been idle, where it is to be parked then.
     quiet: Quiet,
     idle_for: Duration,
@@ -128,7 +128,7 @@ impl Group {
             read: None,
             is_frozen: false,
             is_slowed: false,
-            is_parked: false,
+            parked_bytes: None,
             quiet: Quiet::default(),
             idle_for: Duration::ZERO,
             rule: chosen.rule.clone(),
@@ -394,7 +394,8 @@ impl Group {
     /// To be called after each walk of a guard that acts: what it could give, and why it does not, where that is to be told.
     pub(super) fn look_at_silence(&mut self, at: Duration) -> Option<(u64, WhyNotMore)> {
         let idle_cache = self.cache.older_than(self.keeper.age(Kind::File));
-        let is_to_give = self.is_promised() && !self.is_parked && self.above_low_pages() > 0;
+        let is_to_give =
+            self.is_promised() && self.parked_bytes.is_none() && self.above_low_pages() > 0;
         let nr_could = match is_to_give {
             true => self.could.total() + idle_cache.unwrap_or(0),
             false => 0,
@@ -413,7 +414,7 @@ impl Group {
     /// It was idle for as long as its rule says, and is to be parked.
     pub(super) fn is_to_be_parked(&self) -> bool {
         let after = self.rule.park_after;
-        !self.is_parked && after.is_some_and(|after| self.idle_for >= after)
+        self.parked_bytes.is_none() && after.is_some_and(|after| self.idle_for >= after)
     }
 
     fn look_at_quiet(&mut self, at: Duration, ages: &Ages) {
@@ -504,7 +505,7 @@ impl Group {
 
     /// Anonymous memory that is away.
     pub(super) fn anon_away_bytes(&self) -> u64 {
-        self.away.anon * PAGE_BYTES
+        (self.away.anon * PAGE_BYTES).max(self.parked_bytes.unwrap_or(0))
     }
 
     /// Anonymous memory that is idle and can be taken.
@@ -574,7 +575,7 @@ impl Group {
             could_give_bytes: self.could.total() * PAGE_BYTES,
             shared_bytes: self.shared.total() * PAGE_BYTES,
             unknown_bytes: self.unknown.total() * PAGE_BYTES,
-            away_bytes: (self.away.total() + self.cache.away()) * PAGE_BYTES,
+            away_bytes: self.anon_away_bytes() + (self.away.file + self.cache.away()) * PAGE_BYTES,
             away_anon_bytes: self.anon_away_bytes(),
             given_back_bytes: 0,
             cache_bytes: self.cache.cached().map(|nr_pages| nr_pages * PAGE_BYTES),
@@ -590,8 +591,8 @@ impl Group {
             standing: self.keeper.standing(),
             is_frozen: self.is_frozen,
             is_slowed: self.is_slowed,
-            is_parked: self.is_parked,
-            why_not_more: match self.is_parked {
+            is_parked: self.parked_bytes.is_some(),
+            why_not_more: match self.parked_bytes.is_some() {
                 true => Some(WhyNotMore::Parked),
                 false => self.why(),
             },

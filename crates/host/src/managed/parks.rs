@@ -24,13 +24,13 @@ impl Managed {
         idle.filter_map(candidate).collect()
     }
 
-    /// These are parked now. What they hold is read anew by the next walk, though they sleep.
-    pub fn parked(&mut self, observer: &mut Observer, is_parked: impl Fn(&str) -> bool) {
+    /// These are parked now, with so much in swap, bytes. What they hold is read anew by the next walk, though they sleep.
+    pub fn parked(&mut self, observer: &mut Observer, of: impl Fn(&str) -> Option<u64>) {
         let mut changed = Vec::new();
         for (id, group) in &mut self.groups {
-            let was_parked = group.is_parked;
-            group.is_parked = is_parked(group.name());
-            if group.is_parked != was_parked {
+            let was_parked = group.parked_bytes.is_some();
+            group.parked_bytes = of(group.name());
+            if group.parked_bytes.is_some() != was_parked {
                 changed.push(*id);
             }
         }

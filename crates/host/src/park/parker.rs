@@ -3,6 +3,7 @@
 //! ```text
 //!   did nothing for long, nobody at it    -> the thread parks it: it is looked at for a second, noted, and goes
 //!   works again (page faults, 40 ms)      -> the thread reads back what it used last
+//!   half in memory again without that     -> the thread forgets it
 //! ```
 //!
 //! **Owns** that thread, and who is parked. **Does not own** what idle means (`strata_control::quiet`), nor how a group is
@@ -15,11 +16,12 @@
 
 use super::away::{ParkConfig, Parked, park};
 use super::candidate::Candidate;
+use super::note::NoteError;
 use super::wake::{WakeError, Woken, tidy};
 use super::watch::Watch;
 use crate::news::News;
 use crate::observe::Subject;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
@@ -41,8 +43,8 @@ enum Done {
     /// A group, or why not; `None`: somebody is at each of those that were asked for.
     Parked(Option<(String, Result<Box<Parked>, String>)>),
     Told(News),
-    /// All groups that are parked.
-    All(BTreeSet<String>),
+    /// All groups that are parked, and what each has in swap, bytes.
+    All(BTreeMap<String, u64>),
 }
 
 /// See the module.
@@ -51,7 +53,7 @@ pub struct Parker {
     jobs: SyncSender<Vec<Candidate>>,
     done: Receiver<Done>,
     thread: JoinHandle<()>,
-    parked: BTreeSet<String>,
+    parked: BTreeMap<String, u64>,
     /// Groups that could not be parked.
     refused: BTreeSet<String>,
     is_busy: bool,
@@ -71,16 +73,16 @@ impl Parker {
             jobs,
             done,
             thread: thread.spawn(move || work(&received, &sender, access))?,
-            parked: BTreeSet::new(),
+            parked: BTreeMap::new(),
             refused: BTreeSet::new(),
             is_busy: false,
             news: Vec::new(),
         })
     }
 
-    /// Whether a group of this name is parked.
-    pub fn is_parked(&self, group: &str) -> bool {
-        self.parked.contains(group)
+    /// What a group of this name that is parked has in swap; `None`: it is not parked.
+    pub fn parked_bytes(&self, group: &str) -> Option<u64> {
+        self.parked.get(group).copied()
     }
 
     /// Has the first of these groups parked that nobody is at and that could be parked before, if none is on its way.
@@ -88,7 +90,8 @@ impl Parker {
         // A group that works meanwhile may be parked again later, though it could not be before.
         self.refused
             .retain(|name| groups.iter().any(|group| group.name == *name));
-        groups.retain(|group| !self.is_parked(&group.name) && !self.refused.contains(&group.name));
+        let is_new = |name: &str| !self.parked.contains_key(name) && !self.refused.contains(name);
+        groups.retain(|group| is_new(&group.name));
         if !self.is_busy && !groups.is_empty() {
             self.is_busy = self.jobs.try_send(groups).is_ok();
         }
@@ -118,7 +121,8 @@ impl Parker {
                     Bytes(parked.resident_before_bytes + parked.swapped_before_bytes),
                     Bytes(parked.resident_after_bytes)
                 )));
-                self.parked.insert(group);
+                let swapped_bytes = parked.swapped_before_bytes + parked.swapped_bytes;
+                self.parked.insert(group, swapped_bytes);
             }
             Err(why) => {
                 self.news
@@ -170,8 +174,12 @@ fn work(jobs: &Receiver<Vec<Candidate>>, done: &Sender<Done>, access: AccessChoi
         }
         if listed.is_none_or(|at| at.elapsed() >= LISTING) {
             listed = Some(Instant::now());
+            for gone in watch.forget_returned() {
+                tell(Done::Told(told_returned(gone)));
+                is_any_over = true;
+            }
             is_any_over |= watch.refresh();
-            tell(Done::All(watch.groups().cloned().collect()));
+            tell(Done::All(watch.groups()));
         }
         if is_any_over {
             tidied().map(Done::Told).into_iter().for_each(tell);
@@ -185,6 +193,15 @@ fn told(woken: Result<Woken, WakeError>) -> News {
             "{} works again: {} read back",
             woken.name,
             Bytes(woken.read_back_bytes + woken.asked_bytes)
+        )),
+        Err(error) => News::Warning(error.to_string()),
+    }
+}
+
+fn told_returned(name: Result<String, NoteError>) -> News {
+    match name {
+        Ok(name) => News::Note(format!(
+            "{name} is parked no more: most of what it had in swap is in memory again"
         )),
         Err(error) => News::Warning(error.to_string()),
     }

@@ -177,7 +177,10 @@ fn parked(format: Format) -> anyhow::Result<ExitCode> {
             });
             format!("{}\n", Value::Array(notes.collect()))
         }
-        Format::Text if notes.is_empty() && troubles.is_empty() => "nothing is parked\n".to_owned(),
+        Format::Text if notes.is_empty() => match troubles.is_empty() {
+            true => "nothing is parked\n".to_owned(),
+            false => String::new(),
+        },
         Format::Text => {
             let head = "<ID                     |      WAS|       IS|<STOPPED|<WHAT";
             let rows = notes.iter().map(|note| {

@@ -31,7 +31,7 @@ pub(super) fn table<'a>(
             bytes(kind.away_bytes),
             kind.kind.name().replace('_', " "),
             kind.stays_because.as_deref().unwrap_or("-").to_owned(),
-            name.escape_default().to_string(),
+            name.to_owned(),
         ]
     });
     print::cut(&aligned(head, rows), columns)

@@ -69,7 +69,9 @@ pub(crate) fn run(args: &WakeArgs) -> anyhow::Result<ExitCode> {
         }
         (None, None) => {
             if let Err(error) = park::recover() {
-                print::warning(&error);
+                print::warning(&format!(
+                    "looking for what an ended Strata has left stopped failed: {error}"
+                ));
             }
             let mut ids = Vec::new();
             for note in park::parked() {

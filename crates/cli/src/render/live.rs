@@ -53,16 +53,25 @@ pub(crate) fn status(answer: &Value) -> String {
     let kept = UsageReport::deserialize(usage).unwrap_or_default();
     above_budget(&mut lines, &kept);
     working_set(&mut lines, answer["working_set_bytes"].as_u64());
+    let eviction = EvictionReport::deserialize(&answer["eviction"]).ok();
+    let nr_back = eviction.as_ref().map_or(0, |told| told.nr_refaulted_pages);
     for idle in answer["idle"].as_array().into_iter().flatten() {
-        if number(&idle["bytes"]) > 0 {
+        let bytes = number(&idle["bytes"]);
+        if bytes > 0 {
             let for_seconds = number(&idle["at_least_seconds"]);
+            // The kernel's reclaim looks for idle pages, too, and clears the accessed bits of all.
+            let unsure = match nr_back * PAGE_BYTES > bytes {
+                true => "; less, as far as it came back meanwhile",
+                false => "",
+            };
+            let size = Bytes(bytes);
             lines.add(
                 "idle",
-                format_args!("{} for {for_seconds} s or more", size(&idle["bytes"])),
+                format_args!("{size} for {for_seconds} s or more before the last walk{unsure}"),
             );
         }
     }
-    if let Ok(eviction) = EvictionReport::deserialize(&answer["eviction"]) {
+    if let Some(eviction) = eviction {
         evicted(&mut lines, &eviction);
         let back = pages(eviction.nr_refaulted_pages);
         lines.add("refaulted", format_args!("{back} came back"));
@@ -138,7 +147,7 @@ mod tests {
         for part in [
             "state         paused\n",
             "usage         100 MiB of 200 MiB (rss); peak 150 MiB\n",
-            "idle          1 MiB for 10 s or more\n",
+            "idle          1 MiB for 10 s or more before the last walk\n",
             "warning       look out\n",
         ] {
             assert!(text.contains(part), "{part} in:\n{text}");

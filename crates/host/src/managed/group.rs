@@ -383,11 +383,10 @@ impl Group {
 
     /// What it holds by kind, and why what is idle stays.
     fn kinds(&self) -> Kinds {
+        let why = self.why_not_more;
         let mut kinds = self.by_kind.kinds.clone();
-        for kind in &mut kinds {
-            let why = self.why_not_more.map(|why| why.of_kind(kind.kind));
-            kind.stays_with_group(why.map(WhyNotMore::words));
-        }
+        (kinds.iter_mut())
+            .for_each(|of| of.stays_with_group(why.map(|why| why.of_kind(of.kind).words())));
         kinds
     }
 
@@ -592,9 +591,9 @@ impl Group {
             is_frozen: self.is_frozen,
             is_slowed: self.is_slowed,
             is_parked: self.parked_bytes.is_some(),
-            why_not_more: match self.parked_bytes.is_some() {
-                true => Some(WhyNotMore::Parked),
-                false => self.why(),
+            why_not_more: match self.parked_bytes {
+                Some(_) => Some(WhyNotMore::Parked),
+                None => self.why(),
             },
             gives_nothing: self.silence.is_long(),
             kinds: self.kinds(),

@@ -267,7 +267,6 @@ pub(super) fn silence<'a>(
     let told = by_reason
         .into_values()
         .map(|(name, could_bytes, nr_groups, why)| {
-            let name = name.escape_default();
             let who = match nr_groups {
                 1 => name.to_string(),
                 2 => format!("{name} and 1 more group"),

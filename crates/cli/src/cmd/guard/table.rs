@@ -119,7 +119,7 @@ pub(super) fn table(status: &Status, columns: Option<usize>) -> String {
             group.promise.clone().unwrap_or_else(|| "-".to_owned()),
             seconds(group.age_anon_ms),
             why_not_more(group).to_owned(),
-            of_pod.unwrap_or(&group.group).escape_default().to_string(),
+            of_pod.unwrap_or(&group.group).to_owned(),
         ]
     });
     text.push('\n');

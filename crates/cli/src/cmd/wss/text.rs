@@ -41,6 +41,9 @@ fn span(seconds: f64) -> String {
 /// The one sentence: how much is needed and how much is not, as far as the watch can tell.
 pub(super) fn sentence(report: &WorkingSetReport) -> String {
     let figures = &report.figures;
+    if figures.resident_bytes == 0 && report.cache.is_none() {
+        return "no memory of it could be looked at\n".to_owned();
+    }
     let resident = Bytes(figures.resident_bytes);
     let watched = span(report.watched_seconds);
     let (needed, within) = match figures.windows.last() {

@@ -431,3 +431,24 @@ fn a_busy_program_near_its_limit_is_not_killed_as_its_swap_stays_whatever_other_
     drop(group);
     drop(other);
 }
+
+#[test]
+fn a_full_group_whose_pages_lie_in_other_swap_keeps_no_swap_of_park_in_use() {
+    live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    let other = OwnSwap::zram("512M");
+    let group = TestGroup::new("park-full");
+    let mut full = Touch::start(["--size", "64M"]);
+    group.take(full.pid);
+    group.limit(Some(32 * MIB));
+    full.ask("writerange 0 16384");
+    let status = format!("/proc/{}/status", full.pid);
+    assert!(proc_bytes(&status, "VmSwap").expect("runs") > 32 * MIB);
+    let touch = idler();
+    parked(&["--pid", &touch.pid.to_string()]);
+    let done = wake(&["--all"]);
+    assert!(!done.stderr.contains("stays in use"), "{}", done.stderr);
+    assert!(!run_dir().join("park").exists());
+    group.limit(None);
+    assert_eq!(full.ask("verify 0 16384"), "0", "pages as they were");
+    drop((touch, full, group, other));
+}

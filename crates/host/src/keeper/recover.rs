@@ -153,6 +153,7 @@ mod tests {
                 index: 4242,
                 is_hot_added: false,
             },
+            number: None,
         });
         let dead = ProcessMark {
             start_ticks: stopped.start_ticks + 1,

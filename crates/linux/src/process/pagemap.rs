@@ -22,6 +22,12 @@ impl PagemapEntry {
         self.0 >> 62 & 1 != 0
     }
 
+    /// Where it is in swap: the kernel's number of the device (bits 0 to 4), and the page of that (bits 5 to 54).
+    pub fn swap_place(self) -> Option<(u64, u64)> {
+        let place = (self.0 & 0x1f, self.0 >> 5 & ((1 << 50) - 1));
+        (self.is_swapped() && !self.is_present()).then_some(place)
+    }
+
     /// In memory (bit 63).
     pub fn is_present(self) -> bool {
         self.0 >> 63 != 0
@@ -46,8 +52,9 @@ mod tests {
         let present = PagemapEntry(1 << 63 | 1 << 61 | 1 << 56 | 42);
         assert!(present.is_present() && present.is_exclusive() && present.is_file_or_shmem());
         assert_eq!(present.frame(), 42);
-        let swapped = PagemapEntry(1 << 62 | 42);
+        let swapped = PagemapEntry(1 << 62 | 7 << 5 | 2);
         assert!(swapped.is_swapped() && !swapped.is_present());
-        assert_eq!(swapped.frame(), 0);
+        assert_eq!((swapped.frame(), swapped.swap_place()), (0, Some((2, 7))));
+        assert_eq!(present.swap_place(), None);
     }
 }

@@ -51,6 +51,7 @@ pub(super) fn create(
         uuid: header::fresh_uuid().map_err(SwapError::Journal)?,
         path,
         backing: Backing::File { inode },
+        number: None,
     };
     start(record, journal, |record| {
         check_filesystem(&file, &record.path)?;

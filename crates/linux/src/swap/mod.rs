@@ -27,6 +27,7 @@ mod room;
 mod spec;
 pub(crate) mod status;
 mod watch;
+mod whose;
 mod zram;
 
 use std::io;
@@ -45,6 +46,7 @@ pub use status::{
     total_swap_bytes,
 };
 pub use watch::SwapWatch;
+use whose::DeviceNumber;
 
 use crate::addr::PAGE_BYTES;
 use crate::cgroup::CgroupError;
@@ -280,7 +282,7 @@ impl SwapDevice {
 
 /// Records the device, then prepares and starts it; takes everything back on failure.
 fn start(
-    record: SwapRecord,
+    mut record: SwapRecord,
     journal: &Journal,
     prepare: impl FnOnce(&SwapRecord) -> Result<(), SwapError>,
 ) -> Result<SwapRecord, SwapError> {
@@ -290,11 +292,14 @@ fn start(
         .map_err(SwapError::Journal)
         .and_then(|()| prepare(&record))
         .and_then(|()| {
+            let before = swap_areas().unwrap_or_default();
             sys::swapon(&record.path, sys::SWAP_PRIORITY_MAX)
-                .map_err(SwapError::io("swapon", &record.path))
+                .map_err(SwapError::io("swapon", &record.path))?;
+            let after = swap_areas().unwrap_or_default();
+            Ok(DeviceNumber::of_new(&record.path, &before, &after))
         });
-    match started {
-        Ok(()) => Ok(record),
+    let number = match started {
+        Ok(number) => number,
         Err(error) => {
             match take_down(&record) {
                 Ok(()) => {
@@ -302,9 +307,21 @@ fn start(
                 }
                 Err(second) => tracing::warn!("{second}"),
             }
-            Err(error)
+            return Err(error);
         }
+    };
+    let numbered = SwapRecord {
+        number,
+        ..record.clone()
+    };
+    // Without its number the device is known all the same.
+    if number.is_some() && journal.record(&Undo::Swap(numbered.clone())).is_ok() {
+        if let Err(error) = journal.forget(&undo) {
+            tracing::debug!("journal: {error}");
+        }
+        record = numbered;
     }
+    Ok(record)
 }
 
 /// Takes a recorded device down. One that is not there, or not ours any more, needs nothing.
@@ -316,7 +333,7 @@ pub fn take_down(record: &SwapRecord) -> Result<(), SwapError> {
         Ok(FirstPage::Other) | Err(_) => false,
     };
     if is_ours {
-        swap_off(path)?;
+        swap_off(path, record.number)?;
         match record.backing {
             Backing::Zram { index, .. } => zram::reset(index)?,
             Backing::File { inode, .. } => file::remove(path, inode)?,
@@ -332,13 +349,13 @@ pub fn take_down(record: &SwapRecord) -> Result<(), SwapError> {
 }
 
 /// Stops swapping to the path if it is in use and there is room for what it holds.
-fn swap_off(path: &Path) -> Result<(), SwapError> {
+fn swap_off(path: &Path, number: Option<DeviceNumber>) -> Result<(), SwapError> {
     let failed = |source| SwapError::io("swapoff", path)(source);
     for _ in 0..SWAPOFF_TRIES {
         if status::area_at(path).map_err(failed)?.is_none() {
             return Ok(());
         }
-        room::check(path)?;
+        room::check(path, number)?;
         match sys::swapoff(path) {
             Ok(()) => return Ok(()),
             Err(source) if source.kind() == io::ErrorKind::Interrupted => {
@@ -363,6 +380,7 @@ mod tests {
             path: path.clone(),
             uuid: header::fresh_uuid().expect("read"),
             backing: Backing::File { inode: 0 },
+            number: None,
         };
         take_down(&record).expect("nothing to do");
         std::fs::write(&path, vec![0; 8192]).expect("blank, but another inode");

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::SwapSpec;
+use super::whose::DeviceNumber;
 
 /// What must be known to take a device down, by us, the keeper or the next start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,6 +18,9 @@ pub struct SwapRecord {
     pub uuid: String,
     /// What the device is made of.
     pub backing: Backing,
+    /// The kernel's number of it; `None`: it is not started yet, or the number is not known.
+    #[serde(default)]
+    pub number: Option<DeviceNumber>,
 }
 
 impl SwapRecord {
@@ -64,6 +68,7 @@ mod tests {
             path: PathBuf::from(path),
             uuid: String::new(),
             backing,
+            number: None,
         };
         let spec = |text: &str| text.parse::<SwapSpec>().expect(text);
         let zram = Backing::Zram {

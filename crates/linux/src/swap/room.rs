@@ -6,17 +6,18 @@
 //!              is at its limit, whatever room other swap has
 //! ```
 //!
-//! No counter says in which device the pages of a group lie, so all that a group has in swap is taken to be in this one. While
-//! somebody takes swap down, what all devices hold may come back.
+//! No counter says in which device the pages of a group lie: what is not seen in another one (`whose`) is taken to be in this one.
+//! While somebody takes swap down, what all devices hold may come back.
 //!
 //! **Owns** that decision, for all who take swap down. **Does not own** the taking down (`super`), nor when it is tried again.
 //!
 //! **Invariants** R1: a group counts with all groups below it, whether or not a process is in it; what can't be read of a group
 //! with a limit counts as no room.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::status::is_any_going;
+use super::whose::DeviceNumber;
 use super::{SWAPOFF_MARGIN_BYTES, SwapError, swap_areas};
 use crate::cgroup::{CgroupError, GroupReader};
 use crate::process::MachineMemory;
@@ -27,7 +28,6 @@ const GROUP_MARGIN_BYTES: u64 = 4 << 20;
 /// A group with a limit.
 #[derive(Clone, Debug)]
 struct Limited {
-    path: PathBuf,
     limit_bytes: u64,
     /// What it has in memory without page cache, which the kernel drops before it kills.
     kept_bytes: u64,
@@ -39,7 +39,7 @@ struct Limited {
 ///
 /// # Errors
 /// [`SwapError::WontFit`], [`SwapError::GroupWontFit`].
-pub(super) fn check(path: &Path) -> Result<(), SwapError> {
+pub(super) fn check(path: &Path, number: Option<DeviceNumber>) -> Result<(), SwapError> {
     let failed = |source| SwapError::io("swapoff", path)(source);
     let areas = swap_areas().map_err(failed)?;
     let own = areas.iter().find(|area| area.path == path);
@@ -71,16 +71,26 @@ pub(super) fn check(path: &Path) -> Result<(), SwapError> {
             });
         }
     };
-    let limited = groups.iter().filter_map(Limited::of);
-    match crowded(limited, used_bytes) {
-        None => Ok(()),
-        Some((group, swapped_bytes, room_bytes)) => Err(SwapError::GroupWontFit {
-            path: path.to_owned(),
-            group: group.path,
-            swapped_bytes,
-            room_bytes,
-        }),
+    for group in &groups {
+        let Some(limited) = Limited::of(group) else {
+            continue;
+        };
+        let Some((swapped_bytes, room_bytes)) = limited.crowded(used_bytes) else {
+            continue;
+        };
+        let is_known = |number: &DeviceNumber| !is_any_going && number.may_be_of(path, &areas);
+        let number = number.filter(is_known).zip(limited.swapped_bytes);
+        let most = number.and_then(|(number, all_bytes)| number.most_bytes(group, all_bytes));
+        if most.is_none_or(|most_bytes| most_bytes > room_bytes) {
+            return Err(SwapError::GroupWontFit {
+                path: path.to_owned(),
+                group: group.path().to_owned(),
+                swapped_bytes,
+                room_bytes,
+            });
+        }
     }
+    Ok(())
 }
 
 impl Limited {
@@ -95,27 +105,21 @@ impl Limited {
         let stats = stats.unwrap_or_default();
         let cache_bytes = stats.lru_file_bytes.unwrap_or(0);
         Some(Limited {
-            path: group.path().to_owned(),
             limit_bytes,
             kept_bytes: usage_bytes.unwrap_or(u64::MAX).saturating_sub(cache_bytes),
             swapped_bytes: stats.swapped_out_bytes(),
         })
     }
-}
 
-/// The first group that has no room for what may come back of it; how much that is, and the room.
-fn crowded(
-    groups: impl IntoIterator<Item = Limited>,
-    used_bytes: u64,
-) -> Option<(Limited, u64, u64)> {
-    groups.into_iter().find_map(|group| {
-        let room_bytes = group
+    /// What may come back of it from a device that holds so much, and the room for that, where it is less.
+    fn crowded(&self, used_bytes: u64) -> Option<(u64, u64)> {
+        let room_bytes = self
             .limit_bytes
-            .saturating_sub(group.kept_bytes)
+            .saturating_sub(self.kept_bytes)
             .saturating_sub(GROUP_MARGIN_BYTES);
-        let back_bytes = group.swapped_bytes.unwrap_or(u64::MAX).min(used_bytes);
-        (back_bytes > room_bytes).then_some((group, back_bytes, room_bytes))
-    })
+        let back_bytes = self.swapped_bytes.unwrap_or(u64::MAX).min(used_bytes);
+        (back_bytes > room_bytes).then_some((back_bytes, room_bytes))
+    }
 }
 
 fn fits(used_bytes: u64, available_bytes: u64) -> bool {
@@ -138,12 +142,11 @@ mod tests {
     #[test]
     fn what_comes_back_of_each_group_must_fit_below_its_limit() {
         let group = |limit_mib: u64, kept_mib: u64, swapped_mib: Option<u64>| Limited {
-            path: PathBuf::from("/g"),
             limit_bytes: limit_mib * MIB,
             kept_bytes: kept_mib * MIB,
             swapped_bytes: swapped_mib.map(|mib| mib * MIB),
         };
-        let crowds = |group, used_mib: u64| crowded([group], used_mib * MIB).is_some();
+        let crowds = |group: Limited, used_mib: u64| group.crowded(used_mib * MIB).is_some();
         assert!(crowds(group(16, 4, Some(64)), 128));
         assert!(!crowds(group(100, 4, Some(64)), 128));
         assert!(crowds(group(68, 4, Some(64)), 128), "a margin");
@@ -151,7 +154,5 @@ mod tests {
         assert!(!crowds(group(16, 4, Some(64)), 8));
         assert!(!crowds(group(16, 16, Some(0)), 128), "nothing of it comes");
         assert!(crowds(group(16, 4, None), 128), "as much as can be");
-        let above = [group(300, 4, Some(64)), group(100, 50, Some(64))];
-        assert!(crowded(above, 128 * MIB).is_some(), "the second");
     }
 }

@@ -46,6 +46,7 @@ pub(super) fn create(
             index,
             is_hot_added,
         },
+        number: None,
     };
     start(record, journal, |record| {
         if let Some(algorithm) = algorithm {

@@ -7,8 +7,9 @@
 #   PART=soak       MINUTES (20) of random load, kills and garbage (SEED=1); status 1 where something does not hold
 #   PART=mixed      memcached beside fio below a parent's limit, and PART=services, 12 services of which 4 work below one: ROUNDS (5)
 #                   rounds of MINUTES (2) for each of ARMS, SIZE_MIB (384); PART=damon, beside DAMON_RECLAIM, is alike and in a guest only
+#   PART=kinds      what goes of each kind of idle memory within MINUTES (2.7)
 #   PART=foretold   what strata plan --promise foretells of each program (PROGRAMS=names, with commas) beside what a guard does: ROUNDS (1) of MINUTES (2)
-# GUEST='--kernel 6.12' runs soak, mixed, services or damon in a guest, with cgroup v2 (counts say something there, times do not). QUICK=1 rewrites nothing. STRATA names another binary.
+# GUEST='--kernel 6.12' runs soak, kinds, mixed, services or damon in a guest, with cgroup v2 (counts say something there, times do not). QUICK=1 rewrites nothing. STRATA names another binary.
 # Programs come from this machine or, unpacked, from Debian; one that can't be had is left out, and the page says so. Each has a
 # cgroup of its own, listens on nothing but sockets and pipes in a private directory, and is ended and removed with it.
 source "$(dirname "$0")/lib.sh"
@@ -18,9 +19,10 @@ case $part in
 programs) rounds=${ROUNDS:-5} minutes=${MINUTES:-1.5} ;;
 many) rounds='' minutes=${MINUTES:-5} ;;
 soak) rounds='' minutes=${MINUTES:-20} ;;
+kinds) rounds='' minutes=${MINUTES:-2.7} ;;
 mixed | services | damon) rounds=${ROUNDS:-5} minutes=${MINUTES:-2} ;;
 foretold) rounds=${ROUNDS:-1} minutes=${MINUTES:-2} ;;
-*) fail "PART is programs, many, soak, mixed, services, damon or foretold" ;;
+*) fail "PART is programs, many, soak, kinds, mixed, services, damon or foretold" ;;
 esac
 arms=(nothing 0.2%/min 1%/min "fixed age" "kernel's limit")
 [ $part != programs ] || [ -z "${ARMS:-}" ] || IFS=, read -ra arms <<<"$ARMS"
@@ -60,6 +62,7 @@ run() {
         ! have javac || javac -d "$work" scripts/guard/Service.java
         "${python[@]}" scripts/guard/foretold.py "$strata" "$work" "$rounds" "$seconds" ;;
     many | soak) "${python[@]}" scripts/guard/$part.py "$strata" "$work" "$seconds" "$target_dir/test-programs" ;;
+    kinds) "${python[@]}" scripts/guard/kinds.py "$strata" "$work" "$seconds" ;;
     *) "${python[@]}" scripts/guard/limits.py $part "$strata" "$work" "$rounds" "$seconds" "$target_dir/test-programs" ;;
     esac
 }

@@ -420,12 +420,10 @@ impl Group {
         if self.rule.park_after.is_none() {
             return;
         }
-        let mut cpu = Duration::ZERO;
-        let mut pids = self.reader.own_processes().unwrap_or_default();
-        pids.sort_unstable();
-        for pid in &pids {
-            cpu += read_stat(*pid).map_or(Duration::ZERO, |stat| stat.cpu());
-        }
+        // Sorted, each once.
+        let pids = self.reader.own_processes().unwrap_or_default();
+        let stats = pids.iter().filter_map(|pid| read_stat(*pid).ok());
+        let cpu = stats.map(|stat| stat.cpu()).sum();
         let since = at - self.quiet.looked_at().unwrap_or_default();
         self.idle_for = self.quiet.look(&Seen {
             at,
@@ -529,7 +527,9 @@ impl Group {
     /// So much of it could be taken, and so much is: what keeps it from more?
     pub(super) fn judge(&mut self, could: NrPages, planned: NrPages, no_swap: Option<WhyNotMore>) {
         self.could = could;
-        let left = could.total().saturating_sub(planned.total());
+        let idle_cache = self.cache.older_than(self.keeper.age(Kind::File));
+        let idle_cache = idle_cache.filter(|nr_pages| *nr_pages > WORTH_TELLING_PAGES);
+        let left = could.total().saturating_sub(planned.total()) + idle_cache.unwrap_or(0);
         self.why_not_more = match self.keeper.standing() {
             _ if !self.is_promised() => None,
             Standing::Unsettled => Some(WhyNotMore::NothingStaysIdle),

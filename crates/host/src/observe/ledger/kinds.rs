@@ -97,7 +97,8 @@ impl KindFigures {
     fn why_it_stays(&self) -> Option<&'static str> {
         let unknown_bytes = self.resident_bytes - self.used_bytes - self.idle_bytes;
         let (bytes, why) = match self.kind {
-            MemoryKind::Anon | MemoryKind::Huge | MemoryKind::MappedFile => return None,
+            MemoryKind::Anon | MemoryKind::Huge => return None,
+            MemoryKind::MappedFile => (unknown_bytes, "whether it is used can't be seen"),
             MemoryKind::Shared => {
                 let unused_bytes = self.idle_bytes + unknown_bytes;
                 (unused_bytes, "several processes map it")
@@ -310,7 +311,7 @@ mod tests {
             "-",
             "-",
             "when it was read is not known",
-            "-",
+            "whether it is used can't be seen",
             "-",
             "when it was read is not known",
             "is to be written first",

@@ -125,8 +125,10 @@ def hold(kind, folder):
             touched += area[at]
 
 
-def reasons(group):
-    told = {kind["kind"].replace("_", " "): kind["stays_because"] for kind in group["kinds"] if kind.get("stays_because")}
+def reasons(kind, group):
+    """Every program has some of the kernel's memory."""
+    of_kinds = [of for of in group["kinds"] if of.get("stays_because") and (of["kind"] != "kernel" or kind == "slab")]
+    told = {of["kind"].replace("_", " "): of["stays_because"] for of in of_kinds}
     return "; ".join(f"{kind}: {why}" for kind, why in told.items()) or "-"
 
 
@@ -158,7 +160,7 @@ def measured(strata, work, seconds):
             holders[kind].stdin.write("\n")
             holders[kind].stdin.flush()
             right = holders[kind].stdout.readline().strip()
-            print(f"| {label} | {before[kind] / MIB:.0f} | {given[0][kind]:.0f} | {given[1][kind]:.0f} | {right} | {reasons(of_group[kind])} |", flush=True)
+            print(f"| {label} | {before[kind] / MIB:.0f} | {given[0][kind]:.0f} | {given[1][kind]:.0f} | {right} | {reasons(kind, of_group[kind])} |", flush=True)
         for path in (f"/dev/shm/strata-kinds-{holders['tmpfs'].pid}",):
             os.remove(path)
 

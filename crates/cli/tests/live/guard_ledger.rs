@@ -128,7 +128,14 @@ fn kinds_of_memory_are_told_apart_and_add_up_to_what_is_charged() {
             "small_files",
         ]
         .iter();
-        seen.all(|kind| *kind == "huge" && !has_huge || idle_of(status, kind) >= 60 * MIB)
+        // An emulated processor can't clear the bits of a large mapping in time, and under a kernel that keeps generations
+        // a part of a file can't be cleared.
+        let can_be_seen = |kind: &str| match kind {
+            "huge" => has_huge,
+            "mapped_file" => patience() == 1,
+            _ => true,
+        };
+        seen.all(|kind| !can_be_seen(kind) || idle_of(status, kind) >= 60 * MIB)
     });
     drop((live, program));
 }

@@ -378,7 +378,8 @@ impl Group {
 
     /// Of the pages that a walk found, which kind each is, by what the kernel charges to the group.
     pub(super) fn look_at_kinds(&mut self, at: Duration, ages: &Ages) {
-        (self.by_kind).look(at, &self.reader, ages, &self.keeper, &self.cache);
+        let cache = |idle_at| self.cache.seen(idle_at);
+        (self.by_kind).look(at, &self.reader, ages, &self.keeper, cache);
     }
 
     /// What it holds by kind, and why what is idle stays.

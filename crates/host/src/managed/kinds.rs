@@ -3,10 +3,10 @@
 //! **Owns** when the kernel is asked, and in which turn, what it charges to a group, and how long nothing may go of it. **Does not own** which memory is
 //! which kind (`observe::ledger`), nor what could go and why it does not (`group`).
 
-use super::cache::OfGroup;
-use crate::observe::ledger::{Ages, Kinds, kinds_of};
+use crate::observe::ledger::{Ages, CacheSeen, Kinds, kinds_of};
 use std::collections::BTreeSet;
 use std::time::Duration;
+use strata_control::page_cache::NR_CACHE_CLASSES;
 use strata_control::promise::Keeper;
 use strata_linux::cgroup::GroupReader;
 use strata_lru::{GroupId, Kind};
@@ -47,21 +47,22 @@ pub(super) struct ByKind {
 }
 
 impl ByKind {
-    /// A walk found its pages of these ages; what it holds goes by the keeper's.
+    /// A walk found its pages of these ages; which are idle goes by the keeper's. `cache` tells its page cache, of which
+    /// what is older than an age is idle.
     pub(super) fn look(
         &mut self,
         at: Duration,
         group: &GroupReader,
         ages: &Ages,
         keeper: &Keeper,
-        cache: &OfGroup,
+        cache: impl FnOnce(Duration) -> Option<[CacheSeen; NR_CACHE_CLASSES]>,
     ) {
         let is_due = |last: Duration| at.saturating_sub(last) >= CHARGE_EVERY;
         if self.charged_at.is_none_or(is_due) {
             self.charged_at = Some(at);
             let charge = group.charge();
             let idle_at = [Kind::Anon, Kind::File].map(|kind| keeper.age(kind));
-            let cache = cache.seen(idle_at[1]);
+            let cache = cache(idle_at[1]);
             let kinds = charge.map(|charge| kinds_of(&charge, ages, idle_at, cache));
             self.kinds = kinds.unwrap_or_default();
         }

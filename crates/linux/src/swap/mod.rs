@@ -39,14 +39,13 @@ pub use cost::memory_of_swapped;
 pub use file::remove_stale;
 use header::FirstPage;
 pub use read_latency::measure_read;
-pub use record::{Backing, SwapRecord};
+pub use record::{Backing, DeviceNumber, SwapRecord};
 pub use spec::{SWAP_MIN_BYTES, SwapSpec, SwapSpecError, device_bytes_for};
 pub use status::{
     SwapArea, free_swap_bytes, is_on_disk, is_swap_below, known_free_swap_bytes, swap_areas,
     total_swap_bytes,
 };
 pub use watch::SwapWatch;
-use whose::DeviceNumber;
 
 use crate::addr::PAGE_BYTES;
 use crate::cgroup::CgroupError;

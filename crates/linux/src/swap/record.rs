@@ -7,7 +7,10 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::SwapSpec;
-use super::whose::DeviceNumber;
+
+/// The kernel's number of a device (swap type), by which entries of page tables name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceNumber(pub(super) u64);
 
 /// What must be known to take a device down, by us, the keeper or the next start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

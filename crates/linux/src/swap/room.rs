@@ -16,8 +16,8 @@
 
 use std::path::Path;
 
+use super::record::DeviceNumber;
 use super::status::is_any_going;
-use super::whose::DeviceNumber;
 use super::{SWAPOFF_MARGIN_BYTES, SwapError, swap_areas};
 use crate::cgroup::{CgroupError, GroupReader};
 use crate::process::MachineMemory;

@@ -13,6 +13,7 @@
 use std::collections::HashSet;
 use std::path::Path;
 
+use super::record::DeviceNumber;
 use super::status::SwapArea;
 use crate::addr::PAGE_BYTES;
 use crate::cgroup::GroupReader;
@@ -22,10 +23,6 @@ use crate::process::Process;
 const COUNTED_BYTES_MAX: u64 = 4 << 30;
 /// Nor of one whose processes have a larger address space: to read 128 MiB of `pagemap` takes some tenths of a second.
 const SPACE_BYTES_MAX: u64 = 64 << 30;
-
-/// The kernel's number of a device (swap type).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct DeviceNumber(u64);
 
 impl DeviceNumber {
     /// Of the device at `path`, by what was in use just before it was started and just after.

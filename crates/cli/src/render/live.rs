@@ -162,12 +162,21 @@ mod tests {
         let text = status(&json!({
             "eviction": {"nr_applied_pages": 256, "nr_tried_pages": 512, "nr_kernel_chosen_pages": 1024,
                          "nr_refaulted_pages": 2},
+            "idle": [{"at_least_seconds": 10, "bytes": 4096}, {"at_least_seconds": 60, "bytes": 8192}],
         }));
         let told = "  evicted       5 MiB (1,280 pages) in all\n                \
                     1 MiB (256 pages) chosen by Strata, of 512 that it tried\n                \
                     4 MiB (1,024 pages) chosen by the kernel\n  \
                     refaulted     8 KiB (2 pages) came back\n";
         assert!(text.contains(told), "{text}");
+        // More came back than the first is.
+        let unsure =
+            "4 KiB for 10 s or more before the last walk; less, as far as it came back meanwhile\n";
+        assert!(text.contains(unsure), "{text}");
+        assert!(
+            text.contains("8 KiB for 60 s or more before the last walk\n"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -47,8 +47,8 @@ pub(super) struct ByKind {
 }
 
 impl ByKind {
-    /// A walk found its pages of these ages; which are idle goes by the keeper's. `cache` tells its page cache, of which
-    /// what is older than an age is idle.
+    /// A walk found its pages of these ages. The keeper says at which age they are idle, and `cache` tells its page cache with what of
+    /// it is idle at an age.
     pub(super) fn look(
         &mut self,
         at: Duration,

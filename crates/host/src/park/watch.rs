@@ -35,7 +35,7 @@ struct Watched {
     processes: Vec<ProcessMark>,
     /// At the last look.
     nr_faults: u64,
-    /// At the first look, as long as it has not read half of that since.
+    /// When it was looked at last how much of it is in swap.
     nr_faults_before: u64,
     /// In swap at the first look.
     swapped_before_bytes: u64,
@@ -77,8 +77,7 @@ impl Watch {
         is_any_over
     }
 
-    /// Of what is in memory again by and by, or as swap was taken down, the note goes; what stands still keeps it. Returns their
-    /// names.
+    /// Removes the notes of programs that are in memory again; one that stands still keeps its note. Returns whose are gone.
     pub(super) fn forget_returned(&mut self) -> Vec<Result<String, NoteError>> {
         let is_going = self.swap.has_shrunk();
         let was_going = std::mem::replace(&mut self.is_swap_going, is_going);

@@ -4,7 +4,7 @@
 //! that is free, and lists devices by their numbers: so a device that was just started has as many before it in the list as its
 //! number is.
 //!
-//! **Owns** that number, and counting by it. **Does not own** what follows from it (`room`).
+//! **Owns** how that number is learned, and counting by it. **Does not own** what follows from it (`room`).
 //!
 //! **Invariants**
 //! - W1: a number is known only where no other device came or went while the device was started.

@@ -6,6 +6,7 @@
  *
  * Each child touches --size bytes of its own (and --shared bytes inherited from the parent), sleeps
  * --seconds, verifies both and exits. --orphan: the parent exits at once and leaves the children behind.
+ * --hold: each child then waits until standard input ends.
  */
 #include "common.h"
 #include <sys/wait.h>
@@ -14,13 +15,14 @@ int main(int argc, char **argv)
 {
     uint64_t children = 10, size = 0, shared = 0;
     double seconds = 0.2;
-    bool orphan = false;
+    bool orphan = false, hold = false;
     const struct option_spec options[] = {
         {"children", OPTION_NUMBER, &children, "how many (10)"},
         {"size", OPTION_SIZE, &size, "bytes each child touches for itself (0)"},
         {"shared", OPTION_SIZE, &shared, "bytes the parent fills and every child reads (0)"},
         {"seconds", OPTION_REAL, &seconds, "how long each child sleeps (0.2)"},
         {"orphan", OPTION_FLAG, &orphan, "the parent does not wait"},
+        {"hold", OPTION_FLAG, &hold, "each child then waits until standard input ends"},
     };
     parse_options(argc, argv, options, COUNT_OF(options));
     uint8_t *inherited = map_pages(shared ? shared : PAGE);
@@ -37,6 +39,8 @@ int main(int argc, char **argv)
                 fill_page(own + done, done + 1);
             bool is_right = are_filled(inherited, shared);
             sleep_s(seconds);
+            for (char byte; hold && read(STDIN_FILENO, &byte, 1) > 0;)
+                ;
             _exit(is_right && are_filled(own, size) && are_filled(inherited, shared) ? 0 : 1);
         }
     }

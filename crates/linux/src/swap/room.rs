@@ -7,7 +7,7 @@
 //! ```
 //!
 //! No counter says in which device the pages of a group lie: what is not seen in another one (`whose`) is taken to be in this one.
-//! While somebody takes swap down, what all devices hold may come back.
+//! While somebody takes swap down, what all devices hold may come back: then no group may be crowded that has a page in this one.
 //!
 //! **Owns** that decision, for all who take swap down. **Does not own** the taking down (`super`), nor when it is tried again.
 //!
@@ -78,7 +78,8 @@ pub(super) fn check(path: &Path, number: Option<DeviceNumber>) -> Result<(), Swa
         let Some((swapped_bytes, room_bytes)) = limited.crowded(used_bytes) else {
             continue;
         };
-        let is_known = |number: &DeviceNumber| !is_any_going && number.may_be_of(path, &areas);
+        let room_bytes = if is_any_going { 0 } else { room_bytes };
+        let is_known = |number: &DeviceNumber| number.may_be_of(path, &areas);
         let number = number.filter(is_known).zip(limited.swapped_bytes);
         let most = number.and_then(|(number, all_bytes)| number.most_bytes(group, all_bytes));
         if most.is_none_or(|most_bytes| most_bytes > room_bytes) {

@@ -7,7 +7,8 @@
 //! **Owns** how that number is learned, and counting by it. **Does not own** what follows from it (`room`).
 //!
 //! **Invariants**
-//! - W1: a number is known only where no other device came or went while the device was started.
+//! - W1: a number is known only where no other device went while the device was started. One that comes does not matter: whatever
+//!   is before the new device in the list had a lower number when it was started.
 //! - W2: what of a group is not seen in another device is taken to be in this one.
 
 use std::collections::HashSet;
@@ -32,9 +33,11 @@ impl DeviceNumber {
         after: &[SwapArea],
     ) -> Option<DeviceNumber> {
         let place = after.iter().position(|area| area.path == path)?;
-        let others = after.iter().filter(|area| area.path != path);
-        let paths = before.iter().map(|area| &area.path);
-        (paths.eq(others.map(|area| &area.path))).then_some(DeviceNumber(place as u64))
+        let is_there = |old: &SwapArea| after.iter().any(|area| area.path == old.path);
+        before
+            .iter()
+            .all(is_there)
+            .then_some(DeviceNumber(place as u64))
     }
 
     /// Whether the device at `path` may have it still: somebody may have taken it down and started it again.
@@ -83,7 +86,7 @@ mod tests {
     use std::path::PathBuf;
 
     #[test]
-    fn a_new_device_has_the_lowest_free_number_unless_others_come_or_go() {
+    fn a_new_device_has_the_lowest_free_number_unless_another_goes() {
         let areas = |names: &[&str]| {
             let area = |name: &&str| SwapArea {
                 path: PathBuf::from(name),
@@ -101,7 +104,11 @@ mod tests {
         let filled = number(&["a", "b"], &["a", "new", "b"]);
         assert_eq!(filled, Some(DeviceNumber(1)));
         assert_eq!(number(&["a", "b"], &["b", "new"]), None);
-        assert_eq!(number(&["b"], &["a", "b", "new"]), None);
+        // One that came first has the lower number, one that came later a higher one.
+        assert_eq!(
+            number(&["b"], &["a", "b", "new", "c"]),
+            Some(DeviceNumber(2))
+        );
         assert_eq!(number(&["a"], &["a"]), None);
         let may_be = |place| DeviceNumber(place).may_be_of(Path::new("b"), &areas(&["a", "b"]));
         assert_eq!([0, 1, 2].map(may_be), [false, true, true]);

@@ -6,13 +6,13 @@ use crate::guard::{Idler, bytes, end, guard, of, wait_for};
 
 /// What is read once, and what is read again each second.
 pub(crate) const ONCE_MIB: u64 = 64;
-const OFTEN_MIB: u64 = 16;
+pub(crate) const OFTEN_MIB: u64 = 16;
 
 /// A program that reads one file once, and then another one each second. Ended when dropped.
 pub(crate) struct Reader {
     pub(crate) group: TestGroup,
     pub(crate) once: PathBuf,
-    often: PathBuf,
+    pub(crate) often: PathBuf,
     child: Child,
 }
 

@@ -47,7 +47,7 @@ fn a_command_alone_gives_back_what_it_does_not_use_and_its_status_is_the_guards(
     assert!(neighbour.group.usage_bytes() + 4 * MIB >= used_bytes);
     writeln!(live.stdin(), "exit 7").expect("obeyed");
     assert_eq!(live.end().code(), Some(7), "{}", live.stderr());
-    assert!(!run_dir().join("guard").exists(), "nothing is left to undo");
+    assert_undone(&run_dir(), &live.stderr());
     neighbour.end();
 }
 

@@ -3,7 +3,7 @@
 use crate::support::prelude::*;
 
 use crate::guard::{bytes, guard_by, of, wait_for};
-use crate::guard_cache::{ONCE_MIB, Reader};
+use crate::guard_cache::{OFTEN_MIB, ONCE_MIB, Reader};
 
 /// A program of 64 MiB that uses all of it all the time.
 fn start(group: &TestGroup) -> Touch {
@@ -39,12 +39,10 @@ fn a_group_above_its_memory_gives_idle_page_cache_and_keeps_what_its_program_use
     let touch = start(&group);
     let reader = Reader::start_in(group, directory.path());
     // DAMON may take some of it meanwhile.
-    let least_mib = match has_damon_pageout() {
-        true => ONCE_MIB / 8 * 7,
-        false => ONCE_MIB,
-    };
-    wait_until("the file to be read", || {
-        resident_bytes(&reader.once) >= least_mib * MIB
+    let least = |mib: u64| (mib - if has_damon_pageout() { mib / 8 } else { 0 }) * MIB;
+    wait_until("the files to be read", || {
+        resident_bytes(&reader.once) >= least(ONCE_MIB)
+            && resident_bytes(&reader.often) >= least(OFTEN_MIB)
     });
     let faults_before = major_faults(touch.pid);
     // More than what is in use, by half of the idle page cache.

@@ -21,6 +21,8 @@ use super::strata::patience;
 
 /// How long the keeper may take to undo what a killed Strata left, seconds.
 const CLEANUP_LIMIT_S: u64 = 15;
+/// The same beside other tests; the keeper looks each half minute.
+const BESIDE_LIMIT_S: u64 = 100;
 
 /// Taken at the start of a live test; when it goes out of scope everything must be as it was.
 #[derive(Debug)]
@@ -62,13 +64,39 @@ impl Drop for Guard {
         if thread::panicking() {
             return;
         }
-        let deadline = Instant::now() + Duration::from_secs(CLEANUP_LIMIT_S) * patience();
-        while !self.leaks().is_empty() && Instant::now() < deadline {
-            thread::sleep(Duration::from_millis(20));
-        }
-        let leaks = self.leaks();
-        assert!(leaks.is_empty(), "left behind: {}", leaks.join(", "));
+        gone_in_time(|| self.leaks());
     }
+}
+
+/// Nothing is left in the directory of a Strata that has ended, at once; soon, where it told that swap stays in use.
+#[track_caller]
+pub(crate) fn assert_undone(directory: &Path, told: &str) {
+    let left = || {
+        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+        let directories = entries
+            .map(|entry| entry.path())
+            .filter(|path| path.is_dir());
+        directories.map(|path| path.display().to_string()).collect()
+    };
+    match told.contains("stays in use") {
+        true => gone_in_time(left),
+        false => assert_eq!(left(), Vec::<String>::new(), "left behind"),
+    }
+}
+
+/// The keeper has its time; beside other tests, swap stays as long as one of their full groups has pages in it.
+#[track_caller]
+fn gone_in_time(left: impl Fn() -> Vec<String>) {
+    let limit_s = if is_beside_others() {
+        BESIDE_LIMIT_S
+    } else {
+        CLEANUP_LIMIT_S
+    };
+    let deadline = Instant::now() + Duration::from_secs(limit_s) * patience();
+    while !left().is_empty() && Instant::now() < deadline {
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(left(), Vec::<String>::new(), "left behind");
 }
 
 /// Whether other tests run beside this one, which then knows its own by its group id.

@@ -2,13 +2,13 @@
 //!
 //! **Owns** [`Run`]. **Does not own** any expectation but that what is asked is answered.
 
-use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
+use super::leaks::assert_undone;
 use super::live::Live;
 use super::programs::program;
 use super::strata::{Finished, Strata};
@@ -92,10 +92,6 @@ impl Run {
     pub(crate) fn end(mut self) {
         writeln!(self.live.stdin(), "exit 7").expect("touch listens");
         assert_eq!(self.live.end().code(), Some(7), "{}", self.live.stderr());
-        let left = fs::read_dir(self.run_dir.path())
-            .expect("readable")
-            .flatten();
-        let left: Vec<_> = left.filter(|entry| entry.path().is_dir()).collect();
-        assert!(left.is_empty(), "left behind: {left:?}");
+        assert_undone(self.run_dir.path(), &self.live.stderr());
     }
 }

@@ -73,10 +73,12 @@ impl DeviceNumber {
     }
 
     fn most(self, swapped_bytes: u64, places: HashSet<(u64, u64)>) -> Option<u64> {
-        // Else some of it is charged to another group.
-        let is_all_its_own = places.len() as u64 * PAGE_BYTES <= swapped_bytes;
+        let seen_bytes = places.len() as u64 * PAGE_BYTES;
+        // A group at its limit swaps while it is read. Else some of what is seen is charged to another group.
+        let is_all_its_own = seen_bytes <= swapped_bytes + swapped_bytes / 8;
         let elsewhere = places.iter().filter(|(device, _)| *device != self.0);
-        is_all_its_own.then(|| swapped_bytes - elsewhere.count() as u64 * PAGE_BYTES)
+        let elsewhere_bytes = elsewhere.count() as u64 * PAGE_BYTES;
+        is_all_its_own.then(|| seen_bytes.max(swapped_bytes) - elsewhere_bytes)
     }
 }
 
@@ -122,5 +124,7 @@ mod tests {
         assert_eq!(most(3, &[(0, 7), (0, 8), (2, 7)]), Some(0));
         assert_eq!(most(3, &[(0, 7), (1, 7)]), Some(2 * PAGE_BYTES), "unseen");
         assert_eq!(most(1, &[(0, 7), (0, 8)]), None, "another group's");
+        let swapped_meanwhile: Vec<_> = (0..9).map(|page| (page % 2, page)).collect();
+        assert_eq!(most(8, &swapped_meanwhile), Some(4 * PAGE_BYTES));
     }
 }

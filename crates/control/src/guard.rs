@@ -146,34 +146,70 @@ impl Walked {
         self.returned.get(&group).copied().unwrap_or_default()
     }
 
-    /// Has a group's keeper look at its promise. In memory, away and come back are what is counted for it; the ages are
-    /// those of what is mapped.
-    pub fn look(
-        &self,
-        keeper: &mut Keeper,
-        at: Duration,
-        group: GroupId,
-        resident: NrPages,
-        away: NrPages,
-        returned: NrPages,
-    ) {
+    /// Has a group's keeper look at its promise.
+    pub fn look(&self, keeper: &mut Keeper, at: Duration, group: GroupId, counted: Counted<'_>) {
         let mapped = self.mapped.get(&group);
+        let of_cache = |nr_pages| NrPages::only(Kind::File, nr_pages);
+        let idle_for = |age| {
+            let mapped = mapped.map_or_else(NrPages::default, |ages| ages.idle_for(age));
+            let cache = of_cache((counted.cache_idle_for)(age));
+            [mapped, cache].into_iter().sum()
+        };
         let used_again = self.used_again.get(&group).map_or(&[][..], Vec::as_slice);
         let used_after = |age| {
             let used = used_again.iter().filter(|used| used.idle >= age);
-            used.map(|used| NrPages::only(used.kind, used.nr_pages))
-                .sum()
+            let of_mapped = used.map(|used| NrPages::only(used.kind, used.nr_pages));
+            let of_cache = of_cache((counted.cache_used_after)(age));
+            of_mapped.chain([of_cache]).sum()
         };
         keeper.look(
             at,
             &Found {
-                resident,
-                away,
-                returned,
-                idle_for: &|age| mapped.map_or_else(NrPages::default, |ages| ages.idle_for(age)),
+                resident: counted.resident,
+                away: counted.away,
+                returned: counted.returned,
+                idle_for: &idle_for,
                 used_after: &used_after,
             },
         );
+    }
+}
+
+/// What is counted of a group between two looks.
+#[derive(Clone, Copy)]
+pub struct Counted<'a> {
+    /// In memory.
+    pub resident: NrPages,
+    /// Taken, and not come back.
+    pub away: NrPages,
+    /// Taken, and in memory again.
+    pub returned: NrPages,
+    /// Page cache that nobody maps and that was not read for so long, pages.
+    pub cache_idle_for: &'a dyn Fn(Duration) -> u64,
+    /// The same in memory, read again since the last look, and not for so long before that.
+    pub cache_used_after: &'a dyn Fn(Duration) -> u64,
+}
+
+impl std::fmt::Debug for Counted<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Counted")
+            .field("resident", &self.resident)
+            .field("away", &self.away)
+            .field("returned", &self.returned)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Counted<'static> {
+    /// Of a group that has no page cache but what is mapped.
+    pub fn without_cache(resident: NrPages, away: NrPages, returned: NrPages) -> Counted<'static> {
+        Counted {
+            resident,
+            away,
+            returned,
+            cache_idle_for: &|_| 0,
+            cache_used_after: &|_| 0,
+        }
     }
 }
 
@@ -285,6 +321,40 @@ mod tests {
     }
 
     #[test]
+    fn idle_page_cache_shows_that_it_stays_so_as_mapped_pages_do_and_what_is_read_again_the_contrary()
+     {
+        let promise = Promise {
+            share_per_min: 0.01,
+            min_age: MINUTE,
+            stall_share: STALL_SHARE,
+        };
+        let footprint = NrPages::only(Kind::File, 20_000);
+        let none = NrPages::default();
+        let room_after = |nr_idle: u64, nr_used: u64| {
+            let mut keeper = Keeper::new(promise);
+            for look in 0..5 {
+                let counted = Counted {
+                    cache_idle_for: &|age| if age <= 2 * MINUTE { nr_idle } else { 0 },
+                    cache_used_after: &|_| nr_used,
+                    ..Counted::without_cache(footprint, none, none)
+                };
+                Walked::default().look(&mut keeper, MINUTE * look, GroupId(0), counted);
+            }
+            keeper.room(Kind::File, none)
+        };
+        let unknown = room_after(0, 0);
+        assert!(
+            unknown <= 2_000,
+            "one in twenty is assumed to be used: {unknown}"
+        );
+        assert!(room_after(16_000, 0) > 16_000, "all may go");
+        assert!(
+            room_after(16_000, 1_600) < unknown,
+            "a tenth is used each minute"
+        );
+    }
+
+    #[test]
     fn the_group_with_most_idle_gives_first_and_the_next_what_swap_has_room_for() {
         let ledger = ledger();
         let mut keeper = Keeper::new(Promise {
@@ -300,9 +370,7 @@ mod tests {
             &mut keeper,
             Duration::ZERO,
             GroupId(0),
-            resident,
-            none,
-            none,
+            Counted::without_cache(resident, none, none),
         );
         let ages = ledger.count(2, |space, _| Some(space.0 as usize)).parts;
         let member = |number: u16| Member {

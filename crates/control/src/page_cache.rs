@@ -22,6 +22,7 @@ pub use tiers::TierCounts;
 
 use crate::plan::Action;
 use crate::sample::{FileNo, Reads};
+use std::collections::BTreeMap;
 use strata_lru::machine::FILE_PAGES_MAX;
 pub use strata_lru::machine::{
     Arrival, FILE_BYTES_MIN, FILES_MAX, FileId, FileKey, PageFound, Placed, SEARCH_PAUSE_MS, Tried,
@@ -114,6 +115,8 @@ pub struct CacheAges {
     pub nr_cached_pages: [u64; NR_CACHE_CLASSES],
     /// Part of that which can be dropped, by how long it was not read; the oldest first.
     pub ages: Vec<CacheAge>,
+    /// Pages that were read again since the census before, by the time for which they had not been read, milliseconds.
+    pub read_again: BTreeMap<u64, u64>,
     /// Dropped, and not come back as far as is remembered, by class.
     pub nr_away_pages: [u64; NR_CACHE_CLASSES],
     /// What it takes to know all this, bytes.

@@ -25,8 +25,9 @@ use std::ops::Range;
 
 use self::file::{
     File, IS_BUSY, IS_DROPPED, IS_JOINED, IS_PLAYED, IS_PROTECTED, IS_RECLAIMED, Page, READS_MASK,
-    TIER_MASK, age_ms, ms_in_steps, steps,
+    TIER_MASK, age_ms, ms_in_steps, steps, told,
 };
+
 use super::tiers::{TierCounts, Tiers};
 use super::{FILE_PAGES_MAX, FOLIO_PAGES_MAX, FileId, FileKey, NR_TIERS, PageFound, Tried};
 use crate::sample::{CacheSample, FileCache, FileNo, PAGE_BYTES, Reads};
@@ -54,6 +55,8 @@ pub struct IdleTable {
     now: TimeMs,
     nr_reads_max: u8,
     nr_new_pages: u64,
+    /// Pages that the census under way or the last one found read again, by the time for which they had not been, milliseconds.
+    read_again: BTreeMap<u64, u64>,
     /// Pages that were dropped and came back, in all.
     nr_returned_pages: u64,
     /// What became of pages, by tier.
@@ -81,6 +84,7 @@ impl IdleTable {
             now: TimeMs(0),
             nr_reads_max: READS_MASK,
             nr_new_pages: 0,
+            read_again: BTreeMap::new(),
             nr_returned_pages: 0,
             tiers: Tiers::default(),
             last_tier: NR_TIERS - 1,
@@ -104,6 +108,7 @@ impl IdleTable {
         self.now = now;
         self.census = self.census.checked_add(1).unwrap_or(1);
         self.nr_new_pages = 0;
+        self.read_again.clear();
         self.know(&files.into_iter().map(|id| (id.key, id)).collect());
     }
 
@@ -147,6 +152,10 @@ impl IdleTable {
                 page.seen = self.census;
                 page.state = nr_reads;
                 continue;
+            }
+            if is_known && !is_played && (is_read_again || found.is_mapped) {
+                let idle_ms = told(age_ms(self.now, *page));
+                *self.read_again.entry(idle_ms).or_default() += 1;
             }
             let mut left = page.left;
             if left != 0 && (nr_reads > 0 || found.is_mapped || is_played) {

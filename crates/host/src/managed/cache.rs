@@ -6,6 +6,7 @@
 
 use crate::engine::census::cache::GroupCache;
 use crate::observe::ledger::CacheSeen;
+use std::collections::BTreeMap;
 use std::time::Duration;
 use strata_control::oldest::CacheOf;
 use strata_control::page_cache::{CacheAges, CacheClass, NR_CACHE_CLASSES};
@@ -18,6 +19,8 @@ pub(super) struct OfGroup {
     ages: Option<CacheAges>,
     /// Came back since the last look at the promise.
     nr_returned: u64,
+    /// Was read again since, by the time for which it had not been, milliseconds; all of it was in memory.
+    read_again: BTreeMap<u64, u64>,
     /// Asked for, and not known yet to have gone.
     nr_going: u64,
     /// Went since the last census, by class, and since the last look at the promise.
@@ -101,10 +104,11 @@ impl OfGroup {
         self.nr_going + self.nr_gone_since_look
     }
 
-    /// The promise is looked at: what came back since it was last.
-    pub(super) fn look(&mut self) -> u64 {
+    /// The promise is looked at: what came back since it was last, and what was read again, by age.
+    pub(super) fn look(&mut self) -> (u64, BTreeMap<u64, u64>) {
         self.nr_gone_since_look = 0;
-        std::mem::take(&mut self.nr_returned)
+        let read_again = std::mem::take(&mut self.read_again);
+        (std::mem::take(&mut self.nr_returned), read_again)
     }
 
     /// So much was asked for.
@@ -142,6 +146,9 @@ impl OfGroup {
     /// What a census found.
     pub(super) fn found(&mut self, found: GroupCache) {
         self.nr_returned += found.nr_returned_pages;
+        for (age_ms, nr_pages) in &found.ages.read_again {
+            *self.read_again.entry(*age_ms).or_default() += nr_pages;
+        }
         (self.nr_gone, self.nr_stuck) = ([0; NR_CACHE_CLASSES], 0);
         self.ages = Some(found.ages);
     }
@@ -170,6 +177,7 @@ mod tests {
                     },
                 ],
                 nr_away_pages: [nr_away, 0, 0],
+                read_again: BTreeMap::from([(20_000, nr_returned)]),
                 kept_bytes: 4096,
             },
             nr_returned_pages: nr_returned,
@@ -200,9 +208,9 @@ mod tests {
             (cache.cached(), cache.older_than(minute)),
             (Some(800), Some(200))
         );
-        assert_eq!(cache.look(), 0);
+        assert_eq!(cache.look().0, 0);
         assert_eq!(cache.spent(), 0);
         cache.found(census(300, 150, 50));
-        assert_eq!((cache.away(), cache.look(), cache.look()), (150, 50, 0));
+        assert_eq!((cache.away(), cache.look().0, cache.look().0), (150, 50, 0));
     }
 }

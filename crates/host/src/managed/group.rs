@@ -17,7 +17,7 @@ use crate::observe::programs::Label;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use strata_control::growth::Growth;
-use strata_control::guard::{self, Leaning, Offer, Walked};
+use strata_control::guard::{self, Counted, Leaning, Offer, Walked};
 use strata_control::last_resort::Exposed;
 use strata_control::oldest::Holder;
 use strata_control::page_cache::NR_CACHE_CLASSES;
@@ -353,7 +353,8 @@ impl Group {
         let nr_refused = std::mem::take(&mut self.nr_refused_pages);
         self.is_refused = nr_refused > self.went.total().max(WORTH_TELLING_PAGES);
         self.went = NrPages::default();
-        let returned = sum(returned, self.cache.look());
+        let (nr_returned, read_again) = self.cache.look();
+        let returned = sum(returned, nr_returned);
         self.nr_returned_pages += returned.total();
         self.look_at_waits(at);
         let resident = sum(self.resident, self.cache.cached().unwrap_or(0));
@@ -363,7 +364,17 @@ impl Group {
             self.keeper
                 .promise(promise_of(&self.rule, footprint, self.read));
         }
-        walked.look(&mut self.keeper, at, id, resident, all_away, returned);
+        let counted = Counted {
+            resident,
+            away: all_away,
+            returned,
+            cache_idle_for: &|age| self.cache.older_than(age).unwrap_or(0),
+            cache_used_after: &|age| {
+                let used = read_again.range(age.as_millis() as u64..);
+                used.map(|(_, nr_pages)| nr_pages).sum()
+            },
+        };
+        walked.look(&mut self.keeper, at, id, counted);
         (self.growth).look(at, (self.resident.total() + away.total()) * PAGE_BYTES);
         self.idle = guard::idle(&self.keeper, |age| pages_of(ages.idle_for(age)));
         let age = self.keeper.age(Kind::Anon);

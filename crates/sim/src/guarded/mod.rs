@@ -33,7 +33,7 @@ use crate::workload::{PageId, Workload, ends_before};
 use memory::Memory;
 use report::Sums;
 use std::time::Duration;
-use strata_control::guard::{self, Leaning, Member};
+use strata_control::guard::{self, Counted, Leaning, Member};
 use strata_control::promise::Keeper;
 use strata_lru::GroupId;
 use strata_lru::ages::Ledger;
@@ -223,7 +223,8 @@ impl Play {
         for ((id, keeper), ages) in ids.clone().zip(&mut self.keepers).zip(&ages) {
             let returned = walked.returned(id);
             let away = self.ledger.nr_taken(id);
-            walked.look(keeper, at, id, ages.resident(), away, returned);
+            let counted = Counted::without_cache(ages.resident(), away, returned);
+            walked.look(keeper, at, id, counted);
             idle.push(guard::idle(keeper, |age| ages.idle_for(age)));
             self.sums[usize::from(id.0)].came_back(returned);
             if let Some(within) = keeper.reads_back() {

@@ -14,6 +14,8 @@ use std::ops::Range;
 use crate::page_cache::{FOLIO_PAGES_MAX, FileId, NR_TIERS, tier_of};
 use strata_lru::TimeMs;
 
+/// Ages are told exact to a 64th, as those of the ledger of page tables are: then there are few of them.
+const AGE_BITS: u32 = 6;
 /// Times are kept in steps of so many milliseconds, so that 32 bits last for years.
 const STEP_MS: u64 = 10;
 /// Of a page in memory: reads that the kernel has counted.
@@ -179,4 +181,10 @@ pub(super) fn ms_in_steps(ms: u64) -> u32 {
 /// For how long a page has not been read, or has been gone.
 pub(super) fn age_ms(now: TimeMs, page: Page) -> u64 {
     u64::from(steps(now).saturating_sub(page.at)) * STEP_MS
+}
+
+/// The age as it is told: not more than it is.
+pub(super) fn told(age_ms: u64) -> u64 {
+    let shift = (u64::BITS - age_ms.leading_zeros()).saturating_sub(AGE_BITS);
+    age_ms >> shift << shift
 }

@@ -17,15 +17,12 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::file::{File, IS_BUSY, IS_DROPPED, IS_JOINED, Page, age_ms};
+use super::file::{File, IS_BUSY, IS_DROPPED, IS_JOINED, Page, age_ms, told};
 use super::{IdleTable, add_page};
 use crate::page_cache::{CacheAge, CacheAges, CacheClass, FILE_BYTES_MIN, FileKey, PageFound};
 use crate::sample::{FileNo, PAGE_BYTES};
 use crate::strategy::drop_cache;
 use std::cmp::Reverse;
-
-/// Ages are told exact to a 64th, as those of the ledger of page tables are: then there are few of them.
-const AGE_BITS: u32 = 6;
 
 impl IdleTable {
     /// How old everything is, as of the last census.
@@ -52,6 +49,7 @@ impl IdleTable {
             nr_pages,
         };
         ages.ages = nr_pages_of.into_iter().map(of).collect();
+        ages.read_again.clone_from(&self.read_again);
         ages
     }
 
@@ -182,12 +180,6 @@ impl IdleTable {
     }
 }
 
-/// The age as it is told: not more than it is.
-fn told(age_ms: u64) -> u64 {
-    let shift = (u64::BITS - age_ms.leading_zeros()).saturating_sub(AGE_BITS);
-    age_ms >> shift << shift
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::tests::{Census, page};
@@ -228,6 +220,24 @@ mod tests {
         assert_eq!(census.table.choose_older(100, 0, false), []);
         let all = census.table.choose_older(0, 100, false);
         assert_eq!(all, [(FileNo(0), one(0..4)), (FileNo(1), one(0..4))]);
+    }
+
+    #[test]
+    fn what_is_read_again_is_told_once_by_the_time_for_which_it_was_not() {
+        let mut census = census();
+        let pages = |nr_reads| [(7, 0, nr_reads), (7, 1, 1), (8, 0, nr_reads)];
+        census.take(&pages(2));
+        let read_again = census.table.ages().read_again;
+        // Exact to a 64th.
+        assert_eq!(read_again, BTreeMap::from([(200, 1), (296, 1)]));
+        census.take(&pages(2));
+        assert_eq!(census.table.ages().read_again, BTreeMap::new());
+        census.take(&pages(0));
+        assert_eq!(
+            census.table.ages().read_again,
+            BTreeMap::new(),
+            "counts fall"
+        );
     }
 
     #[test]

@@ -93,9 +93,7 @@ fn why_a_group_gives_no_more_is_told_by_what_keeps_it_from_that() {
         &mut group.keeper,
         Duration::ZERO,
         GroupId(1),
-        anon(0),
-        anon(0),
-        back,
+        Counted::without_cache(anon(0), anon(0), back),
     );
     group.judge(anon(9_000), anon(0), None);
     assert_eq!(group.why_not_more, Some(WhyNotMore::Promise));

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::{Debug, Write};
 use strata_control::cpu::{Clocks, CpuSample, Runnable, Threads};
 use strata_control::limit::{Answer, Limit, Line, Need, Standing, Step};
-use strata_control::split_huge::{Facts, SplitHuge};
+use strata_control::split_huge::{Facts, SplitHuge, Worth};
 use strata_control::{
     Actuator, ActuatorReport, CacheLook, CacheSample, CameIn, CgroupVersion, Config, Control,
     Distances, FileCache, FileNo, FreeSwap, GroupStats, Held, ProgramNo, Sample, Setup, Tunable,
@@ -155,7 +155,7 @@ fn decided(config: &Config, seed: u64, budget_bytes: u64) -> Told {
         limit_bytes: marks.backstop_bytes,
         usage_bytes: budget_bytes,
     };
-    let mut splitter = SplitHuge::new(config.split_huge);
+    let mut splitter = SplitHuge::new(config.split_huge, Worth::UNDER_BUDGET);
     let mut reports_due = Vec::new();
     let mut regime = Regime::drawn(&mut dice);
     let (mut cpu_ns, mut nr_refaulted_pages, mut wanted_ns) = (0, 0, BTreeMap::new());

@@ -43,6 +43,7 @@ mod count;
 #[cfg(test)]
 mod found_tests;
 mod held;
+mod huge;
 #[cfg(test)]
 mod model_tests;
 mod nodes;
@@ -63,6 +64,7 @@ pub use candidates::{Candidates, Picker, Query, Run};
 pub use classes::{ByClass, PageClass};
 pub use count::{Ages, Counted};
 pub use held::Generation;
+pub use huge::HugePage;
 pub use nodes::MovedPages;
 pub use on_nodes::{Moved, NODE_BITS, On, STREAK_MAX};
 pub use places::{FamilyNo, Home, ObjectNo, Place, Standing};

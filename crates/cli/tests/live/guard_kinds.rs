@@ -11,11 +11,7 @@ const NR_WALKS_MAX: u64 = 60;
 fn by_the_exact_hand_idle_huge_pages_go_and_come_back_and_a_group_made_anew_inherits_nothing() {
     live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
     let group = TestGroup::new("guard-huge");
-    let mut touch = Touch::start(["--size", "64M", "--thp"]);
-    group.take(touch.pid);
-    touch.ask("writerange 0 16384");
-    let smaps = format!("/proc/{}/smaps_rollup", touch.pid);
-    let huge_bytes = proc_bytes(&smaps, "AnonHugePages").unwrap_or(0);
+    let (mut touch, huge_bytes) = in_huge_pages(&group);
     if huge_bytes < 56 * MIB {
         skip!("the kernel gave {} MiB of huge pages", huge_bytes / MIB);
     }
@@ -44,6 +40,38 @@ fn by_the_exact_hand_idle_huge_pages_go_and_come_back_and_a_group_made_anew_inhe
     end(live);
     second.end();
     drop((touch, group));
+}
+
+#[test]
+fn of_huge_pages_of_which_one_page_is_in_use_the_rest_goes() {
+    live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    let group = TestGroup::new("guard-sparse");
+    let (mut touch, huge_bytes) = in_huge_pages(&group);
+    if huge_bytes < 56 * MIB {
+        skip!("the kernel gave {} MiB of huge pages", huge_bytes / MIB);
+    }
+    let (live, name) = (guard_by_hand(), group.name());
+    let last = wait_for(&live, "nine tenths to go", |status| {
+        touch.ask("flush");
+        for first in (7..16384).step_by(512) {
+            touch.ask(&format!("readrange {first} 1"));
+        }
+        bytes(of(status, &name), "away_bytes") >= 64 * MIB * 9 / 10
+    });
+    assert!(bytes(of(&last, &name), "came_back_bytes") < MIB, "{last:#}");
+    assert_eq!(touch.ask("verify 0 16384"), "0", "pages are as they were");
+    end(live);
+    drop((touch, group));
+}
+
+/// A program with 64 MiB, and how much of that the kernel gave in huge pages.
+fn in_huge_pages(group: &TestGroup) -> (Touch, u64) {
+    let mut touch = Touch::start(["--size", "64M", "--thp"]);
+    group.take(touch.pid);
+    touch.ask("writerange 0 16384");
+    let smaps = format!("/proc/{}/smaps_rollup", touch.pid);
+    let huge_bytes = proc_bytes(&smaps, "AnonHugePages").unwrap_or(0);
+    (touch, huge_bytes)
 }
 
 /// By the exact hand alone.

@@ -12,6 +12,8 @@
 //!      |<---- the same, or no huge page left --------------- Splitting (twice as many each walk)
 //! ```
 //!
+//! Half is what counts under a budget; where nobody is short it is an eighth ([`Worth`]).
+//!
 //! MEMTIS (SOSP 2023) splits by the skew that hardware samples show; the kernel (`deferred_split`,
 //! since 6.12) splits what holds pages of zeroes. Here the accessed bits of the split ones tell.
 //!
@@ -20,7 +22,7 @@
 //! **Invariants**
 //! - S1: nothing is split while no pages go.
 //! - S2: at most [`Config::nr_tried`] are split before it is known that it pays.
-//! - S3: uses are counted over [`COUNTED_WALK_MS`] or more: walks may follow each other at once, and in no
+//! - S3: uses are counted over [`Worth::counted_ms`] or more: walks may follow each other at once, and in no
 //!   time nothing is used.
 
 use crate::backoff::TIMES_MAX;
@@ -52,6 +54,32 @@ config! {
     nr_wait_walks: u32 = 64, 1..=4096, "walks";
 }
 
+/// When splitting is worth it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Worth {
+    /// Uses are counted over so long at least, milliseconds.
+    pub counted_ms: u64,
+    /// At most one of so many base pages is in use.
+    pub nr_parts_per_used: u64,
+}
+
+impl Worth {
+    /// Where pages have to go.
+    pub const UNDER_BUDGET: Worth = Worth {
+        counted_ms: COUNTED_WALK_MS,
+        nr_parts_per_used: 2,
+    };
+
+    /// Where nobody is short: what is not used for this age is idle, and a program gives up its huge pages only where seven
+    /// eighths of them go.
+    pub const fn of_idle(age_ms: u64) -> Worth {
+        Worth {
+            counted_ms: age_ms,
+            nr_parts_per_used: 8,
+        }
+    }
+}
+
 /// What the last walk showed.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a, At> {
@@ -74,6 +102,7 @@ enum State {
 #[derive(Debug)]
 pub struct SplitHuge<At> {
     config: Config,
+    worth: Worth,
     state: State,
     /// The last walk that counted.
     counted: Option<TimeMs>,
@@ -85,9 +114,10 @@ pub struct SplitHuge<At> {
 
 impl<At: Clone> SplitHuge<At> {
     /// Nothing split yet.
-    pub fn new(config: Config) -> SplitHuge<At> {
+    pub fn new(config: Config, worth: Worth) -> SplitHuge<At> {
         SplitHuge {
             config,
+            worth,
             state: State::Waiting { nr_walks: 0 },
             counted: None,
             nr_wait_walks: config.nr_wait_walks,
@@ -109,7 +139,7 @@ impl<At: Clone> SplitHuge<At> {
         facts: Facts<'_, At>,
         used: impl Fn(At) -> Option<u64>,
     ) -> Option<Vec<At>> {
-        let is_soon = |then: TimeMs| now.since(then) < COUNTED_WALK_MS;
+        let is_soon = |then: TimeMs| now.since(then) < self.worth.counted_ms;
         if self.counted.is_some_and(is_soon) {
             return None;
         }
@@ -186,7 +216,7 @@ impl<At: Clone> SplitHuge<At> {
         let used: Vec<u64> = ripe.into_iter().filter_map(used).collect();
         let nr_used_pages: u64 = used.iter().sum();
         let nr_pages = (used.len() * NR_PARTS) as u64;
-        Some(nr_pages > 0 && nr_used_pages * 2 <= nr_pages)
+        Some(nr_pages > 0 && nr_used_pages * self.worth.nr_parts_per_used <= nr_pages)
     }
 
     /// Some at even distances, so that a trial sees all of memory.
@@ -221,7 +251,7 @@ mod tests {
 
     /// Splits until nothing more is asked for; returns how many were split at each walk that split.
     fn run(nr_huge: u64, used: impl Fn(Where) -> Option<u64>, nr_walks: u32) -> Vec<usize> {
-        let mut splitter = SplitHuge::new(Config::DEFAULT);
+        let mut splitter = SplitHuge::new(Config::DEFAULT, Worth::UNDER_BUDGET);
         let mut left = huge(nr_huge);
         let mut sizes = Vec::new();
         for walk in 0..nr_walks {
@@ -237,6 +267,25 @@ mod tests {
     #[test]
     fn where_few_parts_are_in_use_all_are_split_ever_faster() {
         assert_eq!(run(70, |_| Some(100), 20), [4, 8, 16, 32, 10]);
+    }
+
+    #[test]
+    fn where_nobody_is_short_huge_pages_are_split_only_where_seven_eighths_go_and_as_seldom_as_idle_is_told()
+     {
+        let sizes = |nr_used| {
+            let mut splitter = SplitHuge::new(Config::DEFAULT, Worth::of_idle(30_000));
+            let huge = huge(70);
+            let mut sizes = Vec::new();
+            for second in 0..=150 {
+                let now = TimeMs(second * 1000);
+                let chosen = splitter.after_walk(now, facts(&huge, 70 * 512), |_| Some(nr_used));
+                let nr_chosen = chosen.map_or(0, |chosen| chosen.len());
+                sizes.extend((nr_chosen > 0).then_some((second, nr_chosen)));
+            }
+            sizes
+        };
+        assert_eq!(sizes(64), [(0, 4), (60, 8), (90, 16), (120, 32), (150, 64)]);
+        assert_eq!(sizes(65), [(0, 4)]);
     }
 
     #[test]
@@ -259,7 +308,7 @@ mod tests {
 
     #[test]
     fn nothing_is_split_while_no_pages_go_or_huge_pages_hold_little() {
-        let mut splitter = SplitHuge::new(Config::DEFAULT);
+        let mut splitter = SplitHuge::new(Config::DEFAULT, Worth::UNDER_BUDGET);
         let some = huge(10);
         let idle = Facts {
             are_pages_going: false,
@@ -277,7 +326,7 @@ mod tests {
     #[test]
     fn walks_that_follow_each_other_at_once_prove_nothing() {
         let all = huge(100);
-        let mut splitter = SplitHuge::new(Config::DEFAULT);
+        let mut splitter = SplitHuge::new(Config::DEFAULT, Worth::UNDER_BUDGET);
         let mut walk = |ms| splitter.after_walk(TimeMs(ms), facts(&all, 100 * 512), |_| Some(0));
         assert_eq!(
             walk(0).expect("the first counts").len(),
@@ -303,7 +352,7 @@ mod tests {
     #[test]
     fn after_a_quiet_time_it_has_to_be_found_out_anew() {
         let all = huge(1000);
-        let mut splitter = SplitHuge::new(Config::DEFAULT);
+        let mut splitter = SplitHuge::new(Config::DEFAULT, Worth::UNDER_BUDGET);
         let going = facts(&all, 1000 * 512);
         let quiet = Facts {
             are_pages_going: false,
@@ -317,7 +366,7 @@ mod tests {
     #[test]
     fn a_trial_looks_all_over_memory() {
         let all = huge(100);
-        let mut splitter = SplitHuge::new(Config::DEFAULT);
+        let mut splitter = SplitHuge::new(Config::DEFAULT, Worth::UNDER_BUDGET);
         let chosen = splitter.after_counted_walk(facts(&all, 100 * 512), |_| None);
         assert_eq!(chosen, [0, 25, 50, 75]);
     }
@@ -325,7 +374,7 @@ mod tests {
     #[test]
     fn it_is_busy_from_a_split_until_that_can_be_judged() {
         let all = huge(100);
-        let mut splitter = SplitHuge::new(Config::DEFAULT);
+        let mut splitter = SplitHuge::new(Config::DEFAULT, Worth::UNDER_BUDGET);
         assert!(!splitter.is_busy());
         splitter.after_counted_walk(facts(&all, 100 * 512), |_| Some(512));
         assert!(splitter.is_busy());

@@ -7,6 +7,7 @@ use super::by_amount::{self, Hand};
 use super::caches::Caches;
 use super::group::{Asks, Group};
 use super::room::{Footprint, Room, of_last};
+use super::splits::Looked;
 use super::{Managed, WhyNotMore};
 use crate::engine::census::cache::{Done, GroupCache, Outcome, Which};
 use crate::observe::Observer;
@@ -88,6 +89,7 @@ impl Managed {
         }
         self.hand_over(&choice.goes, observer);
         if !again {
+            self.split_huge(observer, swap_room_pages);
             self.look_at_silence(at);
         }
     }
@@ -176,6 +178,41 @@ impl Managed {
             }
             takes.hand_over();
         }
+    }
+
+    /// Huge pages of which little is used are split, where the group has to give and swap has room.
+    fn split_huge(&mut self, observer: &Observer, swap_room_pages: u64) {
+        let is_meant = |(id, group): &(&GroupId, &Group)| {
+            group.is_promised() && !self.guests.contains(id) && group.leaning() != Leaning::FileOnly
+        };
+        let looked = |(id, group): (&GroupId, &Group)| {
+            let may_give = !group.keeper.is_used_up() && group.above_low_pages() > 0;
+            let looked = Looked {
+                min_age: group.rule().min_age,
+                nr_resident_pages: group.resident_bytes() / PAGE_BYTES,
+                may_give: may_give && swap_room_pages > 0,
+            };
+            (*id, looked)
+        };
+        let groups = self.groups.iter().filter(is_meant).map(looked).collect();
+        let Some(takes) = self
+            .takes
+            .as_mut()
+            .filter(|_| self.config.hand != Hand::Amount)
+        else {
+            return;
+        };
+        let ledger = self.pages.ledger();
+        let chosen = takes.splits.after_walk(observer.elapsed(), ledger, &groups);
+        if chosen.is_empty() {
+            return;
+        }
+        let processes = observer.reachable();
+        for (id, huge) in &chosen {
+            tracing::debug!(group = id.0, nr_huge_pages = huge.len(), "split");
+            takes.split(*id, huge, &processes);
+        }
+        takes.hand_over();
     }
 
     /// What was taken last of those whose programs come back to it, before they ask for it page by page.

@@ -44,6 +44,7 @@ mod recalls;
 mod resort;
 mod room;
 mod rules;
+mod splits;
 mod status;
 mod takes;
 mod tiers;

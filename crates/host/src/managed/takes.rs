@@ -8,6 +8,7 @@
 //! - I2: what the thread has to do is bounded by pages, so that a thousand small processes are one turn's work, as a large
 //!   one is.
 
+use super::splits::Splits;
 use crate::observe::SpaceId;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -15,9 +16,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use strata_linux::access::AccessSource;
 use strata_linux::actuator::{Pageout, PageoutConfig, PageoutReport, PageoutRequest, Unit};
-use strata_linux::addr::{AddrRange, PAGE_BYTES, in_parts};
+use strata_linux::addr::{AddrRange, PAGE_BYTES, TableNo, in_parts};
 use strata_linux::process::Process;
-use strata_lru::ages::Run;
+use strata_lru::ages::{HugePage, Run};
 use strata_lru::{GroupId, Kind, SpaceNo, Verdict};
 
 /// Pages of one request: 32 MiB, which compressed swap takes within a tenth of a second.
@@ -60,6 +61,8 @@ pub(super) struct Takes {
     nr_pages_under_way: u64,
     sent: BTreeMap<u32, Sent>,
     next: u32,
+    /// Huge pages that are split, so that parts of them can go.
+    pub(super) splits: Splits,
 }
 
 impl Takes {
@@ -75,6 +78,7 @@ impl Takes {
             nr_pages_under_way: 0,
             sent: BTreeMap::new(),
             next: 0,
+            splits: Splits::default(),
         })
     }
 
@@ -109,24 +113,54 @@ impl Takes {
             };
             ranges.sort_unstable();
             for runs in in_parts(&ranges, REQUEST_PAGES_MAX) {
-                let number = self.next;
-                self.next = self.next.wrapping_add(1);
-                let sent = Sent {
-                    group,
-                    kind,
-                    space,
-                    nr_pages: runs.iter().map(|range| range.nr_pages()).sum(),
-                };
-                self.sent.insert(number, sent);
-                self.waiting.push_back(PageoutRequest {
-                    space: number,
-                    process: Arc::clone(process),
-                    runs,
-                    unit: Unit::Page,
-                    splits: Vec::new(),
-                });
+                self.request(group, kind, space, process, runs, Vec::new());
             }
         }
+    }
+
+    /// These are to be split.
+    pub(super) fn split(
+        &mut self,
+        group: GroupId,
+        huge: &[HugePage],
+        processes: &BTreeMap<SpaceId, Arc<Process>>,
+    ) {
+        let mut of_space: BTreeMap<SpaceNo, Vec<TableNo>> = BTreeMap::new();
+        for (space, table_no) in huge {
+            of_space.entry(*space).or_default().push(TableNo(*table_no));
+        }
+        for (space, splits) in of_space {
+            if let Some(process) = processes.get(&SpaceId(space.0)) {
+                self.request(group, Kind::Anon, space, process, Vec::new(), splits);
+            }
+        }
+    }
+
+    fn request(
+        &mut self,
+        group: GroupId,
+        kind: Kind,
+        space: SpaceNo,
+        process: &Arc<Process>,
+        runs: Vec<AddrRange>,
+        splits: Vec<TableNo>,
+    ) {
+        let number = self.next;
+        self.next = self.next.wrapping_add(1);
+        let sent = Sent {
+            group,
+            kind,
+            space,
+            nr_pages: runs.iter().map(|range| range.nr_pages()).sum(),
+        };
+        self.sent.insert(number, sent);
+        self.waiting.push_back(PageoutRequest {
+            space: number,
+            process: Arc::clone(process),
+            runs,
+            unit: Unit::Page,
+            splits,
+        });
     }
 
     /// Hands over as much as the thread has room for.

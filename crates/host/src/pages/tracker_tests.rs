@@ -8,7 +8,7 @@ use crate::test_mapping::mapping;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use strata_control::split_huge::{self, SplitHuge};
+use strata_control::split_huge::{self, SplitHuge, Worth};
 use strata_linux::access::{Bits512, TableRecord, TableShape};
 use strata_linux::actuator::{PageoutReport, PageoutRequest};
 use strata_linux::addr::{AddrRange, PAGE_BYTES, TABLE_BYTES, TableNo};
@@ -189,7 +189,7 @@ proptest! {
                 }
                 Op::Split => {
                     tracker.forget_splits();
-                    tracker.choose_splits(&mut SplitHuge::new(split_huge::Config::DEFAULT), true, TimeMs(now));
+                    tracker.choose_splits(&mut SplitHuge::new(split_huge::Config::DEFAULT, Worth::UNDER_BUDGET), true, TimeMs(now));
                     let requests = tracker.send_splits();
                     prop_assert!(out.is_empty() || requests.is_empty());
                     for request in requests {
@@ -361,13 +361,13 @@ fn a_huge_page_that_is_chosen_twice_is_split_once_and_its_parts_are_looked_at() 
         walk(&mut tracker, TableShape::Huge, bits::run(0, 1), now);
     }
     tracker.choose_splits(
-        &mut SplitHuge::new(split_huge::Config::DEFAULT),
+        &mut SplitHuge::new(split_huge::Config::DEFAULT, Worth::UNDER_BUDGET),
         true,
         TimeMs(20),
     );
     // A batch was out for longer than from one choice to the next: chosen twice, split once.
     tracker.choose_splits(
-        &mut SplitHuge::new(split_huge::Config::DEFAULT),
+        &mut SplitHuge::new(split_huge::Config::DEFAULT, Worth::UNDER_BUDGET),
         true,
         TimeMs(20),
     );

@@ -32,7 +32,7 @@ use orders::Orders;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 use strata_control::limit::Standing;
-use strata_control::split_huge::{self, COUNTED_WALK_MS, SplitHuge};
+use strata_control::split_huge::{self, COUNTED_WALK_MS, SplitHuge, Worth};
 use strata_control::{ActuatorReport, Config, Control, Setup};
 use strata_linux::actuator::PageoutError;
 use strata_linux::sys::own_memory;
@@ -91,7 +91,7 @@ impl Splits {
     fn new(config: split_huge::Config) -> Splits {
         Splits {
             nr_gone_pages: 0,
-            splitter: SplitHuge::new(config),
+            splitter: SplitHuge::new(config, Worth::UNDER_BUDGET),
         }
     }
 }

@@ -125,7 +125,16 @@ fn pages_are_told_by_class_and_classes_add_up_to_their_kind() {
         assert_eq!(ages.by_class().of(class), nr_pages, "{class:?}");
     }
     assert_eq!(NrPages::from(ages.by_class()), ages.resident());
+    let huge = |ledger: &Ledger, within_s| {
+        let of = ledger.huge_in_use(|_| Some(Duration::from_secs(within_s)));
+        of.get(&GroupId(0)).cloned().unwrap_or_default()
+    };
+    assert_eq!(huge(&ledger, 1), [(HERE, 2)]);
+    assert_eq!(huge(&ledger, 0), [], "not used within no time");
+    let used = |ledger: &Ledger| ledger.nr_used_parts((HERE, 2), Duration::from_secs(1));
+    assert_eq!(used(&ledger), None, "it is still huge");
     ledger.is_huge(HERE, 2, false);
+    assert_eq!((huge(&ledger, 1), used(&ledger)), (Vec::new(), Some(512)));
     let ages = all_of(&ledger).by_class();
     assert_eq!(
         (ages.of(PageClass::Huge), ages.of(PageClass::Anon)),

@@ -5,7 +5,7 @@
 
 use super::ReclaimLoop;
 use crate::run::report::PageCacheReport;
-use strata_control::split_huge::SplitHuge;
+use strata_control::split_huge::{SplitHuge, Worth};
 use strata_linux::actuator::PageoutRequest;
 use strata_linux::addr::PAGE_BYTES;
 use strata_lru::TimeMs;
@@ -67,7 +67,7 @@ impl ReclaimLoop {
     /// Nothing is to be split any more, and what was split is not looked at.
     pub(super) fn forget_splits(&mut self) {
         self.group.tracker.forget_splits();
-        self.splits.splitter = SplitHuge::new(self.config.split_huge);
+        self.splits.splitter = SplitHuge::new(self.config.split_huge, Worth::UNDER_BUDGET);
     }
 
     /// Whether a walk is due soon, to see what was split.

@@ -19,6 +19,9 @@ fn the_rules_beside_the_unit_are_right() {
         assert!(!text.contains("\"kill\""), "{file} kills nobody");
         let watches = text.lines().any(|line| line == "dry_run = true");
         assert_eq!(watches, file == "guard-watch.toml", "{file}");
+        // `docker*` would fit containers, too: systemd has them as `docker-ID.scope`.
+        let mut units = text.lines().filter(|line| line.starts_with("unit = "));
+        assert!(units.all(|line| line.ends_with(".service\"")), "{file}");
         let said = Strata::new(["guard", "--check", "--config"]).arg(rules);
         let said = said.finish().expect_success();
         let plural = if nr_rules == 1 { "" } else { "s" };

@@ -82,7 +82,7 @@ pub(super) struct Group {
     pub(super) parked_bytes: Option<u64>,
     /// For how long it has been idle, where it is to be parked then.
     quiet: Quiet,
-    idle_for: Duration,
+    pub(super) idle_for: Duration,
     rule: Rule,
     /// What the kernel does not reclaim of it (`memory.low`, `memory.min`).
     protected_bytes: u64,

@@ -3,15 +3,16 @@
 //! **Owns** who is a candidate. **Does not own** how long a group was idle (`group`), nor parking (`park`).
 
 use super::Managed;
+use super::group::Group;
 use crate::observe::Observer;
 use crate::park::Candidate;
+use std::cmp::Reverse;
 
 impl Managed {
-    /// Groups that were idle for as long as their rules say, as of the last walk. One with processes in groups below it is
-    /// none: what these do was not looked at, and they would be parked with it.
+    /// Groups that were idle for as long as their rules say, as of the last walk, the one that was so for longest first. One with
+    /// processes in groups below it is none: what these do was not looked at, and they would be parked with it.
     pub fn to_park(&self) -> Vec<Candidate> {
-        let idle = self.groups.values().filter(|group| group.is_to_be_parked());
-        let candidate = |group: &super::group::Group| {
+        let candidate = |group: &Group| {
             let pids = group.reader().own_processes().ok()?;
             (group.reader().processes().ok()? == pids).then_some(Candidate {
                 name: group.name().to_owned(),
@@ -21,7 +22,8 @@ impl Managed {
                 lately: group.rule().park_after?,
             })
         };
-        idle.filter_map(candidate).collect()
+        let idle = longest_idle_first(self.groups.values());
+        idle.into_iter().filter_map(candidate).collect()
     }
 
     /// These are parked now, with so much in swap, bytes. What they hold is read anew by the next walk, though they sleep.
@@ -40,5 +42,41 @@ impl Managed {
     /// Whether a group is looked after.
     pub fn looks_after(&self, name: &str) -> bool {
         self.groups.values().any(|group| group.name() == name)
+    }
+}
+
+/// Those of these groups that are to be parked.
+fn longest_idle_first<'a>(groups: impl Iterator<Item = &'a Group>) -> Vec<&'a Group> {
+    let mut idle: Vec<&Group> = groups.filter(|group| group.is_to_be_parked()).collect();
+    idle.sort_by_key(|group| Reverse(group.idle_for));
+    idle
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::choice::Chosen;
+    use super::super::rules::Rule;
+    use super::*;
+    use std::time::Duration;
+    use strata_linux::cgroup::{GroupReader, mount_point};
+
+    #[test]
+    fn of_groups_that_are_to_be_parked_the_one_that_was_idle_for_longest_is_first() {
+        let rule = Rule {
+            park_after: Some(Duration::from_secs(60)),
+            ..Rule::default()
+        };
+        let group = |idle_s| {
+            let reader = GroupReader::open(&mount_point().expect("cgroups")).expect("a group");
+            let pids = Vec::new();
+            let rule = &rule;
+            let mut group = Group::new(&Chosen { reader, pids, rule });
+            group.idle_for = Duration::from_secs(idle_s);
+            group
+        };
+        let groups = [70, 90, 10, 80].map(group);
+        let order = longest_idle_first(groups.iter()).into_iter();
+        let order: Vec<u64> = order.map(|group| group.idle_for.as_secs()).collect();
+        assert_eq!(order, [90, 80, 70]);
     }
 }

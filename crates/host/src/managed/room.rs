@@ -50,7 +50,7 @@ impl Room {
         }
     }
 
-    /// This room where so much is available.
+    /// This room at a later moment, with so much available then. What became available may be what was idle: it counts once.
     pub(super) fn with_available(&self, available_bytes: u64) -> Room {
         let Room {
             wanted_bytes,
@@ -58,6 +58,8 @@ impl Room {
             group_bytes,
             ..
         } = *self;
+        let come_bytes = available_bytes.saturating_sub(self.available_bytes);
+        let idle_bytes = idle_bytes.saturating_sub(come_bytes);
         Room::new(available_bytes, wanted_bytes, idle_bytes, group_bytes)
     }
 }
@@ -114,6 +116,18 @@ mod tests {
         let room = room_of(100, Some(200));
         assert_eq!((room.room_bytes, room.nr_more_groups), (0, Some(0)));
         assert_eq!(room_of(100, None).nr_more_groups, None);
+    }
+
+    #[test]
+    fn what_was_idle_and_went_since_counts_once() {
+        let room = Room::new(900 * MIB, 300 * MIB, 150 * MIB, None);
+        let later = |mib: u64| {
+            let room = room.with_available(mib * MIB);
+            (room.room_bytes / MIB, room.idle_bytes / MIB)
+        };
+        assert_eq!(later(1000), (750, 50));
+        assert_eq!(later(1200), (900, 0), "somebody ended");
+        assert_eq!(later(800), (650, 150), "somebody grew");
     }
 
     #[test]

@@ -23,6 +23,8 @@
 
 use std::str::FromStr;
 
+use serde::Serialize;
+
 use crate::outcome::Outcome;
 
 /// Nanoseconds for each thing that is counted; the module has the table.
@@ -44,8 +46,10 @@ impl Default for CostModel {
 }
 
 /// Where the time of a run goes, in nanoseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Cost {
+    /// All of it.
+    pub total_ns: u64,
     /// Bringing pages in: first touches, reads, swap-ins; hits, and what slower nodes and hint faults add.
     pub access_ns: u64,
     /// Writing what is evicted.
@@ -55,10 +59,14 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// All of it.
-    pub fn total_ns(self) -> u64 {
-        let sum = self.access_ns.saturating_add(self.write_ns);
-        sum.saturating_add(self.reclaim_ns)
+    fn of(access_ns: u64, write_ns: u64, reclaim_ns: u64) -> Cost {
+        let sum = access_ns.saturating_add(write_ns);
+        Cost {
+            total_ns: sum.saturating_add(reclaim_ns),
+            access_ns,
+            write_ns,
+            reclaim_ns,
+        }
     }
 }
 
@@ -141,10 +149,7 @@ impl CostModel {
             (outcome.nr_misses - outcome.nr_anon_misses, read),
         ]);
         let Some(reclaim) = &outcome.reclaim else {
-            return Cost {
-                access_ns,
-                ..Cost::default()
-            };
+            return Cost::of(access_ns, 0, 0);
         };
         let (nr_slow_hits, nr_hints, nr_moves) = reclaim.tiers.as_ref().map_or((0, 0, 0), |of| {
             let nr_slow_hits = of.nr_hits.iter().skip(1).sum();
@@ -154,20 +159,20 @@ impl CostModel {
                 of.stats.pgmigrate_success,
             )
         });
-        Cost {
-            access_ns: access_ns.saturating_add(sum(&[(nr_slow_hits, slow), (nr_hints, hint)])),
-            write_ns: sum(&[
+        Cost::of(
+            access_ns.saturating_add(sum(&[(nr_slow_hits, slow), (nr_hints, hint)])),
+            sum(&[
                 (reclaim.nr_stolen[0], swap_out),
                 (reclaim.nr_written, write),
             ]),
-            reclaim_ns: sum(&[
+            sum(&[
                 (reclaim.nr_scanned, scan),
                 (reclaim.nr_ptes_walked, walk),
                 (reclaim.nr_ptes_looked_around, look),
                 (reclaim.nr_ageing_runs, age),
                 (nr_moves, moved),
             ]),
-        }
+        )
     }
 }
 
@@ -233,7 +238,7 @@ mod tests {
             50 + 1000 * 100 + 64 * 1_000_000 + 2 * 1_000_000_000
         );
         assert_eq!(
-            cost.total_ns(),
+            cost.total_ns,
             cost.access_ns + cost.write_ns + cost.reclaim_ns
         );
     }
@@ -253,7 +258,7 @@ mod tests {
             ..outcome()
         };
         let cost = CostModel::default().cost(&baseline, [12, 18]);
-        assert_eq!(cost.total_ns(), 12 * 500 + 18 * 100_000);
+        assert_eq!(cost.total_ns, 12 * 500 + 18 * 100_000);
     }
 
     #[test]
@@ -279,7 +284,7 @@ mod tests {
     #[test]
     fn the_largest_costs_do_not_overflow() {
         let model: CostModel = format!("read={0},scan={0}", u64::MAX).parse().unwrap();
-        assert_eq!(model.cost(&outcome(), [10, 5]).total_ns(), u64::MAX);
+        assert_eq!(model.cost(&outcome(), [10, 5]).total_ns, u64::MAX);
     }
 
     #[test]

@@ -31,6 +31,7 @@
 
 mod baseline;
 mod cost;
+mod generations;
 mod groups;
 pub mod guarded;
 pub mod heat;
@@ -57,7 +58,7 @@ pub use mechanism::{BadTiers, KernelPolicy, TierSetup};
 pub use memory::{BadMemory, MemorySize, PAGE_BYTES};
 pub use order::{IntervalOrder, UnknownOrder};
 pub use outcome::{
-    GenerationPages, GroupCounts, NR_TIERS_MAX, Outcome, Reclaim, Sample, TierCounts,
+    AgeShare, GenerationPages, GroupCounts, NR_TIERS_MAX, Outcome, Reclaim, Sample, TierCounts,
 };
 pub use ratio::Ratio;
 pub use runs::{Jobs, Run, RunsError, run_bytes_max};

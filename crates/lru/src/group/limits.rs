@@ -83,12 +83,16 @@ impl Default for Limits {
 
 /// What is counted in `memory.events`; numbers of events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct GroupEvents {
     /// Reclaimed although usage was within the effective `low`.
+    #[cfg_attr(feature = "serde", serde(rename = "low"))]
     pub nr_low: u64,
     /// Found above `high` and put under pressure.
+    #[cfg_attr(feature = "serde", serde(rename = "high"))]
     pub nr_high: u64,
     /// About to go above `max`.
+    #[cfg_attr(feature = "serde", serde(rename = "max"))]
     pub nr_max: u64,
 }
 

@@ -141,6 +141,7 @@ pub trait Tiering {
 
 /// Counters of tiering in base pages, named as in the kernel's `vmstat` where it has them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct TieringStats {
     /// Demoted by background reclaim.
     pub pgdemote_kswapd: u64,
@@ -159,12 +160,16 @@ pub struct TieringStats {
     /// Hint faults, a number of faults.
     pub numa_hint_faults: u64,
     /// Of `pgpromote_success`, those that a descriptor access asked for.
+    #[cfg_attr(feature = "serde", serde(rename = "promoted_unmapped"))]
     pub nr_promoted_unmapped_pages: u64,
     /// Hint faults that came too late to count as hot.
+    #[cfg_attr(feature = "serde", serde(rename = "cold"))]
     pub nr_cold_pages: u64,
     /// Refused by the rate limit.
+    #[cfg_attr(feature = "serde", serde(rename = "rate_limited"))]
     pub nr_rate_limited_pages: u64,
     /// Refused because the queue was full.
+    #[cfg_attr(feature = "serde", serde(rename = "queue_full"))]
     pub nr_queue_full_pages: u64,
 }
 

@@ -8,8 +8,8 @@
 
 use crate::cost::CostModel;
 use crate::memory::PAGE_BYTES;
+use crate::outcome::by_kind;
 use crate::ratio::Ratio;
-use crate::report::ByKind;
 use serde::Serialize;
 use std::time::Duration;
 use strata_control::guard::Offer;
@@ -59,7 +59,8 @@ pub struct GuardedGroup {
     /// Taken and not come back, on average.
     pub away_mean_bytes: u64,
     /// Taken, in all.
-    pub taken_bytes: ByKind<u64>,
+    #[serde(serialize_with = "by_kind")]
+    pub taken_bytes: [u64; 2],
     /// Taken, and found in memory again by a walk, in all.
     pub came_back_bytes: u64,
     /// Found in memory again within the minute in which that was most.
@@ -69,7 +70,8 @@ pub struct GuardedGroup {
     /// How long nothing was taken because the promise was broken, milliseconds.
     pub resting_ms: u64,
     /// Accesses that found their page away, and waited for it.
-    pub faults: ByKind<u64>,
+    #[serde(serialize_with = "by_kind")]
+    pub faults: [u64; 2],
     /// Accesses that found their page read back ahead, after the promise was broken twice in a row: they wait for nothing.
     pub faults_read_back: u64,
     /// What the faults cost, nanoseconds.
@@ -222,20 +224,17 @@ impl Sums {
     pub(super) fn told(self, group: u16, cost: &CostModel) -> GuardedGroup {
         let mean = |sum: u64| sum / self.nr_looks.max(1) * PAGE_BYTES;
         let (resident, away) = (mean(self.nr_resident_pages), mean(self.nr_away_pages));
-        let by_kind = |pages: NrPages| ByKind::from([pages.anon, pages.file]);
         GuardedGroup {
             group,
             footprint_mean_bytes: resident + away,
             resident_mean_bytes: resident,
             away_mean_bytes: away,
-            taken_bytes: ByKind::from(
-                [self.nr_taken.anon, self.nr_taken.file].map(|nr| nr * PAGE_BYTES),
-            ),
+            taken_bytes: [self.nr_taken.anon, self.nr_taken.file].map(|nr| nr * PAGE_BYTES),
             came_back_bytes: self.nr_came_back_pages * PAGE_BYTES,
             came_back_worst_min_bytes: self.nr_worst_pages * PAGE_BYTES,
             came_back_worst_min: self.worst,
             resting_ms: self.resting_ms,
-            faults: by_kind(self.nr_faults),
+            faults: [self.nr_faults.anon, self.nr_faults.file],
             faults_read_back: self.nr_faults_read_back,
             fault_ns: cost.refaults_ns(self.nr_faults.anon, self.nr_faults.file),
             at_end: self.last,

@@ -116,7 +116,7 @@ proptest! {
         }
         let told = play.sums.into_iter().map(|sums| sums.told(0, &CostModel::default()));
         let told: u64 = told
-            .map(|group| group.faults.anon + group.faults.file + group.faults_read_back)
+            .map(|group| group.faults[0] + group.faults[1] + group.faults_read_back)
             .sum();
         prop_assert_eq!(told, nr_faults);
     }
@@ -130,7 +130,7 @@ fn a_program_that_went_idle_is_given_back_wholly_and_nothing_comes_back() {
     let group = &played.groups[0];
     assert_eq!(group.at_end.resident_bytes, 4096, "{group:?}");
     assert_eq!(group.at_end.away_bytes, 19_999 * 4096);
-    assert_eq!((group.came_back_bytes, group.faults.anon), (0, 0));
+    assert_eq!((group.came_back_bytes, group.faults[0]), (0, 0));
     assert_eq!(group.at_end.age_anon_ms, 60_000);
 }
 

@@ -176,6 +176,7 @@ impl Groups {
                 let (above, below) = counts.split_at_mut(at);
                 above[parent].add_flows(&below[0]);
             }
+            counts[at].derive();
         }
         Ok(counts)
     }

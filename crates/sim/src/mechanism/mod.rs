@@ -70,6 +70,7 @@ use self::{
     writeback::Writeback,
 };
 use crate::{
+    generations::time_by_age,
     outcome::{Outcome, Reclaim, Sample},
     simulate::{PROGRESS_REQUESTS, Progress, Setup, SimError, Simulate},
     workload::{PageId, Request, Workload, ends_before, next_end},
@@ -374,6 +375,7 @@ impl<'w, P: Policy> Machine<'w, P> {
         let reclaim = Reclaim {
             nr_written: self.counts.nr_written,
             refaults_by_time: self.refaults_by_time,
+            time_in_generations: time_by_age(&self.samples),
             samples: self.samples,
             ..self.groups.reclaim(&self.policy, self.workload)?
         };

@@ -8,7 +8,7 @@ use super::{
     COLOURS,
     svg::{Frame, Point, Svg, short},
 };
-use crate::report::{Record, SampleRecord};
+use crate::{generations::Sample, report::Record};
 
 /// Generations named in the legend, from the youngest.
 const NR_LEGEND: usize = 12;
@@ -17,14 +17,8 @@ pub(super) fn draw(svg: &mut Svg, frame: Frame, record: &Record) {
     let samples = record
         .reclaim
         .as_ref()
-        .map_or(&[][..], |reclaim| &reclaim.generations);
-    let size = |sample: &SampleRecord| {
-        sample
-            .sizes
-            .iter()
-            .map(|one| one.anon_pages + one.file_pages)
-            .sum()
-    };
+        .map_or(&[][..], |reclaim| &reclaim.counts.samples);
+    let size = |sample: &Sample| sample.generations.iter().flat_map(|one| one.nr_pages).sum();
     let memory_pages = u64::from(record.memory_pages);
     let most = samples
         .iter()
@@ -38,7 +32,7 @@ pub(super) fn draw(svg: &mut Svg, frame: Frame, record: &Record) {
     frame.draw(svg, &title, ["accesses", "pages"], short);
     let mut seqs: Vec<u64> = samples
         .iter()
-        .flat_map(|sample| sample.sizes.iter().map(|one| one.seq))
+        .flat_map(|sample| sample.generations.iter().map(|one| one.seq))
         .collect();
     seqs.sort_unstable();
     seqs.dedup();
@@ -62,22 +56,22 @@ fn colour(seq: u64) -> &'static str {
 }
 
 /// The outline of a generation: its lower edge to the right, its upper edge back.
-fn band(frame: Frame, samples: &[SampleRecord], seq: u64) -> Vec<Point> {
+fn band(frame: Frame, samples: &[Sample], seq: u64) -> Vec<Point> {
     let (mut lower, mut upper) = (Vec::new(), Vec::new());
     let mut was_there = false;
     for (at, sample) in samples.iter().enumerate() {
         let below = |older: bool| -> u64 {
             let counted = sample
-                .sizes
+                .generations
                 .iter()
                 .filter(|one| one.seq < seq || !older && one.seq == seq);
-            counted.map(|one| one.anon_pages + one.file_pages).sum()
+            counted.flat_map(|one| one.nr_pages).sum()
         };
-        let is_here = sample.sizes.iter().any(|one| one.seq == seq);
+        let is_here = sample.generations.iter().any(|one| one.seq == seq);
         // Begins and ends with no width at the samples around it.
         let is_next = samples
             .get(at + 1)
-            .is_some_and(|next| next.sizes.iter().any(|one| one.seq == seq));
+            .is_some_and(|next| next.generations.iter().any(|one| one.seq == seq));
         if is_here || was_there || is_next {
             lower.push(frame.at(sample.at_access, below(true)));
             upper.push(frame.at(sample.at_access, below(false)));
@@ -91,20 +85,19 @@ fn band(frame: Frame, samples: &[SampleRecord], seq: u64) -> Vec<Point> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::GenerationRecord;
+    use crate::generations::GenerationPages;
 
     #[test]
     fn a_band_opens_before_it_is_there_and_closes_after() {
         let frame = Frame::of_panel(0, 860, 340).spanning(30, 100);
-        let sample = |at_access, sizes: &[(u64, u64)]| SampleRecord {
+        let sample = |at_access, sizes: &[(u64, u64)]| Sample {
             at_access,
-            misses: 0,
-            sizes: sizes
+            nr_misses: 0,
+            generations: sizes
                 .iter()
-                .map(|&(seq, file_pages)| GenerationRecord {
+                .map(|&(seq, nr_file)| GenerationPages {
                     seq,
-                    anon_pages: 0,
-                    file_pages,
+                    nr_pages: [0, nr_file],
                 })
                 .collect(),
         };

@@ -39,7 +39,7 @@ pub(crate) fn picture(records: &[Record]) -> String {
             record
                 .reclaim
                 .as_ref()
-                .is_some_and(|of| !of.generations.is_empty())
+                .is_some_and(|of| !of.counts.samples.is_empty())
         })
         .collect();
     let are_generations = !has_curves && !with_generations.is_empty();

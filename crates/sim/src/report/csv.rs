@@ -63,8 +63,8 @@ fn cells(record: &Record) -> Vec<String> {
         record.misses.to_string(),
         record.miss_ratio.to_string(),
         record.refaults.to_string(),
-        record.misses_by_kind.anon.to_string(),
-        record.misses_by_kind.file.to_string(),
+        record.misses_by_kind[0].to_string(),
+        record.misses_by_kind[1].to_string(),
         time.total_ns.to_string(),
         time.access_ns.to_string(),
         time.write_ns.to_string(),
@@ -74,23 +74,22 @@ fn cells(record: &Record) -> Vec<String> {
         cells.extend([const { String::new() }; NR_RECLAIM_COLUMNS]);
         return cells;
     };
-    let refaulted = &reclaim.refaulted_pages;
-    let recent = &reclaim.refaulted_recent_pages;
+    let counts = &reclaim.counts;
     let numbers: [u64; NR_RECLAIM_COLUMNS] = [
         u64::from(reclaim.swappiness),
-        reclaim.scanned_pages,
-        reclaim.stolen_pages.anon,
-        reclaim.stolen_pages.file,
-        reclaim.promoted_pages,
-        reclaim.demoted_pages,
-        reclaim.protected_pages,
-        reclaim.written_pages,
-        refaulted.anon.iter().chain(&refaulted.file).sum(),
-        recent.anon.iter().chain(&recent.file).sum(),
-        reclaim.ageing_runs,
-        reclaim.walked_ptes,
-        reclaim.bloom_hits,
-        reclaim.bloom_skips,
+        counts.nr_scanned,
+        counts.nr_stolen[0],
+        counts.nr_stolen[1],
+        counts.nr_promoted,
+        counts.nr_demoted,
+        counts.nr_protected,
+        counts.nr_written,
+        counts.nr_refaulted.iter().flatten().sum(),
+        counts.nr_refaulted_recent.iter().flatten().sum(),
+        counts.nr_ageing_runs,
+        counts.nr_ptes_walked,
+        counts.nr_bloom_hits,
+        counts.nr_bloom_skips,
     ];
     cells.extend(numbers.map(|number| number.to_string()));
     cells

@@ -1,9 +1,6 @@
-//! What the control loop did in a steered run.
+//! What the control loop did in a steered run, for people.
 //!
-//! **Owns** the names of the fields, and their table for people. **Does not own** the counts (`steered`),
-//! nor the names of those of page cache (`steered::cache`).
-
-use serde::Serialize;
+//! **Owns** the tables. **Does not own** the counts, nor the names of their fields (`steered`).
 
 use super::{Record, table::grouped};
 use crate::{
@@ -12,96 +9,10 @@ use crate::{
     table::aligned,
 };
 
-/// Counts of pages and times, unless the name says otherwise.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct SteeredRecord {
-    /// How long the run took, virtual milliseconds.
-    pub time_ms: u64,
-    /// Requests whose page had been in memory before, of all requests.
-    pub refault_ratio: Ratio,
-    /// For how long pages were taken one by one, virtual milliseconds, while usage was near the budget.
-    pub pageout_ms: u64,
-    /// For how long the kernel reclaimed because Strata asked.
-    pub kernel_ms: u64,
-    /// For how long it was left to the programs.
-    pub programs_ms: u64,
-    /// Taken one by one.
-    pub paged_out_pages: u64,
-    /// Freed by the kernel because Strata asked.
-    pub reclaimed_ahead_pages: u64,
-    /// Freed by the kernel in faults of the programs.
-    pub reclaimed_in_faults_pages: u64,
-    /// Processor time of Strata's threads, virtual milliseconds.
-    pub strata_cpu_ms: u64,
-    /// Walks of all page tables (a number of walks).
-    pub walks: u64,
-    /// Ticks of the loop (a number of ticks).
-    pub ticks: u64,
-    /// Most pages in memory at a time.
-    pub peak_pages: u64,
-    /// By how many of them that was above the budget.
-    pub peak_above_budget_pages: u64,
-    /// How often the limit gave way (a number of times).
-    pub limit_raises: u64,
-    /// Where the limit stood at most.
-    pub limit_peak_pages: u64,
-    /// What became of page cache that no program had mapped; absent where it was left to the kernel.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub page_cache: Option<CacheCounts>,
-}
-
-impl SteeredRecord {
-    pub(super) fn of(
-        counts: &SteeringCounts,
-        nr_accesses: u64,
-        memory_pages: u32,
-    ) -> SteeredRecord {
-        // Destructured, so that a new counter can't be forgotten here.
-        let SteeringCounts {
-            time_ns,
-            pageout_ns,
-            kernel_ns,
-            programs_ns,
-            nr_refaults,
-            nr_paged_out_pages,
-            nr_reclaimed_ahead_pages,
-            nr_reclaimed_in_faults_pages,
-            cpu_ns,
-            nr_walks,
-            nr_ticks,
-            peak_pages,
-            nr_limit_raises,
-            limit_peak_pages,
-            ref cache,
-        } = *counts;
-        let ms = |ns: u64| ns / 1_000_000;
-        SteeredRecord {
-            time_ms: ms(time_ns),
-            refault_ratio: Ratio::of(nr_refaults, nr_accesses),
-            pageout_ms: ms(pageout_ns),
-            kernel_ms: ms(kernel_ns),
-            programs_ms: ms(programs_ns),
-            paged_out_pages: nr_paged_out_pages,
-            reclaimed_ahead_pages: nr_reclaimed_ahead_pages,
-            reclaimed_in_faults_pages: nr_reclaimed_in_faults_pages,
-            strata_cpu_ms: ms(cpu_ns),
-            walks: nr_walks,
-            ticks: nr_ticks,
-            peak_pages,
-            peak_above_budget_pages: peak_pages.saturating_sub(u64::from(memory_pages)),
-            limit_raises: nr_limit_raises,
-            limit_peak_pages,
-            page_cache: cache.clone(),
-        }
-    }
-}
-
-impl SteeredRecord {
-    /// Faults of pages that had been in memory before, per 1000 requests, with two decimals.
-    fn per_thousand(&self) -> String {
-        let hundredths = self.refault_ratio.millionths().saturating_add(5) / 10;
-        format!("{}.{:02}", hundredths / 100, hundredths % 100)
-    }
+/// Parts of 1000, with two decimals.
+fn per_thousand(ratio: Ratio) -> String {
+    let hundredths = ratio.millionths().saturating_add(5) / 10;
+    format!("{}.{:02}", hundredths / 100, hundredths % 100)
 }
 
 const WHO: &str =
@@ -114,7 +25,7 @@ const CACHE: &str =
 /// Who reclaimed for how long and what became of pages, a line a run that was steered.
 pub(super) fn table(records: &[Record]) -> String {
     let steered = records.iter().filter_map(|record| {
-        let steered = record.reclaim.as_ref()?.steered.as_ref()?;
+        let steered = record.reclaim.as_ref()?.counts.steering.as_deref()?;
         Some((record, steered))
     });
     let steered: Vec<_> = steered.collect();
@@ -125,7 +36,7 @@ pub(super) fn table(records: &[Record]) -> String {
     let pages = steered.iter().map(|(record, of)| pages(record, of));
     let (who, pages) = (aligned(WHO, who), aligned(PAGES, pages));
     let caches = steered.iter().filter_map(|(record, of)| {
-        let cache = of.page_cache.as_ref()?;
+        let cache = of.cache.as_ref()?;
         Some(cached(record, cache))
     });
     let caches: Vec<_> = caches.collect();
@@ -139,17 +50,17 @@ pub(super) fn table(records: &[Record]) -> String {
     format!("\n{who}\n{pages}{caches}")
 }
 
-fn who(record: &Record, of: &SteeredRecord) -> [String; 9] {
-    let ms = |ms: u64| format!("{} ms", grouped(ms));
+fn who(record: &Record, of: &SteeringCounts) -> [String; 9] {
+    let ms = |ns: u64| format!("{} ms", grouped(ns / 1_000_000));
     [
         record.policy.clone(),
         grouped(u64::from(record.memory_pages)),
-        of.per_thousand(),
-        ms(of.time_ms),
-        ms(of.pageout_ms),
-        ms(of.kernel_ms),
-        ms(of.programs_ms),
-        ms(of.strata_cpu_ms),
+        per_thousand(of.refault_ratio),
+        ms(of.time_ns),
+        ms(of.pageout_ns),
+        ms(of.kernel_ns),
+        ms(of.programs_ns),
+        ms(of.cpu_ns),
         grouped(of.peak_above_budget_pages),
     ]
 }
@@ -167,12 +78,12 @@ fn cached(record: &Record, of: &CacheCounts) -> [String; 8] {
     ]
 }
 
-fn pages(record: &Record, of: &SteeredRecord) -> [String; 5] {
+fn pages(record: &Record, of: &SteeringCounts) -> [String; 5] {
     [
         record.policy.clone(),
         grouped(u64::from(record.memory_pages)),
-        grouped(of.paged_out_pages),
-        grouped(of.reclaimed_ahead_pages),
-        grouped(of.reclaimed_in_faults_pages),
+        grouped(of.nr_paged_out_pages),
+        grouped(of.nr_reclaimed_ahead_pages),
+        grouped(of.nr_reclaimed_in_faults_pages),
     ]
 }

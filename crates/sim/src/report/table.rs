@@ -115,8 +115,8 @@ fn measures(record: &Record) -> [String; MEASURES.len()] {
         grouped(record.misses),
         record.miss_ratio.to_string(),
         grouped(record.refaults),
-        count(reclaim.map(|reclaim| reclaim.scanned_pages)),
-        count(reclaim.map(|reclaim| reclaim.ageing_runs)),
+        count(reclaim.map(|reclaim| reclaim.counts.nr_scanned)),
+        count(reclaim.map(|reclaim| reclaim.counts.nr_ageing_runs)),
         seconds(record.estimated_time.total_ns),
     ]
 }

@@ -41,6 +41,7 @@ mod timeline;
 mod traced;
 mod world;
 
+use serde::{Serialize, Serializer};
 use strata_control::{Actuator, CgroupVersion, Config};
 use strata_lru::{MultiGen, TwoList};
 
@@ -49,6 +50,7 @@ use self::world::World;
 use crate::{
     mechanism::{Driver, KernelPolicy},
     outcome::Outcome,
+    ratio::Ratio,
     simulate::{Progress, Setup, SimError},
     workload::Workload,
 };
@@ -109,39 +111,60 @@ impl Default for SteeredSetup {
     }
 }
 
-/// What the control loop did; pages are base pages.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// What the control loop did; pages are base pages, times virtual nanoseconds, which are written as milliseconds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SteeringCounts {
-    /// How long the run took, virtual nanoseconds.
+    /// How long the run took.
+    #[serde(rename = "time_ms", serialize_with = "as_ms")]
     pub time_ns: u64,
-    /// How long pageout reclaimed, virtual nanoseconds.
-    pub pageout_ns: u64,
-    /// How long the kernel reclaimed at Strata's request, virtual nanoseconds.
-    pub kernel_ns: u64,
-    /// How long programs reclaimed in their own faults while usage was near the budget, virtual nanoseconds.
-    pub programs_ns: u64,
     /// Requests whose page had been in memory before.
+    #[serde(skip)]
     pub nr_refaults: u64,
+    /// Those of all requests.
+    pub refault_ratio: Ratio,
+    /// For how long pages were taken one by one while usage was near the budget.
+    #[serde(rename = "pageout_ms", serialize_with = "as_ms")]
+    pub pageout_ns: u64,
+    /// For how long the kernel reclaimed because Strata asked.
+    #[serde(rename = "kernel_ms", serialize_with = "as_ms")]
+    pub kernel_ns: u64,
+    /// For how long it was left to the programs, in their own faults.
+    #[serde(rename = "programs_ms", serialize_with = "as_ms")]
+    pub programs_ns: u64,
     /// Taken one by one.
+    #[serde(rename = "paged_out_pages")]
     pub nr_paged_out_pages: u64,
     /// Freed by the kernel because Strata asked.
+    #[serde(rename = "reclaimed_ahead_pages")]
     pub nr_reclaimed_ahead_pages: u64,
     /// Freed by the kernel in faults of the programs.
+    #[serde(rename = "reclaimed_in_faults_pages")]
     pub nr_reclaimed_in_faults_pages: u64,
     /// What Strata's threads took of the processors.
+    #[serde(rename = "strata_cpu_ms", serialize_with = "as_ms")]
     pub cpu_ns: u64,
     /// Walks of all page tables.
+    #[serde(rename = "walks")]
     pub nr_walks: u64,
     /// Ticks of the loop.
+    #[serde(rename = "ticks")]
     pub nr_ticks: u64,
     /// Most pages in memory at a time.
     pub peak_pages: u64,
+    /// By how many of them that was above the budget.
+    pub peak_above_budget_pages: u64,
     /// How often the limit gave way.
+    #[serde(rename = "limit_raises")]
     pub nr_limit_raises: u64,
     /// Where it stood at most.
     pub limit_peak_pages: u64,
-    /// What became of page cache; `None` where it was left to the kernel.
+    /// What became of page cache that no program had mapped; `None` where it was left to the kernel.
+    #[serde(rename = "page_cache", skip_serializing_if = "Option::is_none")]
     pub cache: Option<CacheCounts>,
+}
+
+fn as_ms<S: Serializer>(ns: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(ns / 1_000_000)
 }
 
 /// Replays a workload under a policy that plays the kernel below Strata.

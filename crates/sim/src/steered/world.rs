@@ -34,6 +34,7 @@ use super::{
 use crate::{
     mechanism::{Driver, Machine, PlaysKernel},
     outcome::Outcome,
+    ratio::Ratio,
     simulate::{PROGRESS_REQUESTS, Progress, Setup, SimError},
     workload::{PageEnd, Request, Workload, ends_before},
 };
@@ -259,6 +260,10 @@ impl<'w, P: PlaysKernel> World<'w, P> {
         counts.nr_limit_raises = self.limit.nr_raises();
         counts.limit_peak_pages = self.limit.peak_bytes() / PAGE_BYTES;
         counts.cache = self.cache.counts();
+        let nr_requests = u64::from(self.workload.nr_requests());
+        counts.refault_ratio = Ratio::of(counts.nr_refaults, nr_requests);
+        let budget_pages = self.marks.budget_bytes / PAGE_BYTES;
+        counts.peak_above_budget_pages = counts.peak_pages.saturating_sub(budget_pages);
         let counts = std::mem::take(&mut self.counts);
         self.end_trace(TimeMs(counts.time_ns / 1_000_000));
         self.tell_trace(progress);

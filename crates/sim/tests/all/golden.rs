@@ -36,7 +36,8 @@ fn check(name: &str, traces: &[&str], policies: &[&str], setups: &[Setup]) {
     for record in &mut report.runs {
         if let Some(reclaim) = &mut record.reclaim {
             // It stands at the end of all that came before, and `time_in_generations` sums up every sample.
-            reclaim.generations = vec![reclaim.generations.swap_remove(SAMPLE_KEPT)];
+            let samples = &mut reclaim.counts.samples;
+            *samples = vec![samples.swap_remove(SAMPLE_KEPT)];
         }
     }
     let json = report.json().expect("JSON");

@@ -20,6 +20,7 @@ use super::super::{
 };
 use super::{Start, TierSetup};
 use crate::{
+    generations::time_by_age,
     outcome::{Outcome, Reclaim, Sample, TierCounts},
     simulate::{PROGRESS_REQUESTS, Progress, Setup, SimError},
     workload::{PageId, Request, Workload, ends_before, next_end},
@@ -354,6 +355,7 @@ impl<'w> TierMachine<'w> {
                 nr_hits: self.nr_hits,
                 stats: tiering,
             }),
+            time_in_generations: time_by_age(&self.samples),
             samples: self.samples,
             ..self.groups.reclaim(self.policy.as_ref(), self.workload)?
         };

@@ -1,11 +1,10 @@
 //! Generations over time, and how long pages spent in them.
 //!
-//! **Owns** the sums over samples. **Does not own** when samples are taken (the mechanism).
+//! **Owns** the samples and the sums over them. **Does not own** when samples are taken (the mechanism).
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-use super::{GenerationRecord, SampleRecord};
-use crate::{outcome::Sample, ratio::Ratio};
+use crate::ratio::Ratio;
 
 /// How much of all the time that pages were in memory they spent in one generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -18,25 +17,35 @@ pub struct AgeShare {
     pub share: Ratio,
 }
 
-pub(super) fn records(samples: &[Sample]) -> Vec<SampleRecord> {
-    let record = |sample: &Sample| SampleRecord {
-        at_access: sample.at_access,
-        misses: sample.nr_misses,
-        sizes: sample
-            .generations
-            .iter()
-            .map(|generation| GenerationRecord {
-                seq: generation.seq,
-                anon_pages: generation.nr_pages[0],
-                file_pages: generation.nr_pages[1],
-            })
-            .collect(),
-    };
-    samples.iter().map(record).collect()
+/// The generations at one moment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Sample {
+    /// Requests replayed so far.
+    pub at_access: u64,
+    /// Misses among the requests replayed so far.
+    #[serde(rename = "misses")]
+    pub nr_misses: u64,
+    /// Oldest first; inactive and active for `two-list`. All groups and nodes together.
+    #[serde(rename = "sizes")]
+    pub generations: Vec<GenerationPages>,
+}
+
+/// The size of one generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct GenerationPages {
+    /// Number of the generation.
+    pub seq: u64,
+    /// Pages by kind (anon, file).
+    #[serde(flatten, serialize_with = "pages_by_kind")]
+    pub nr_pages: [u64; 2],
+}
+
+fn pages_by_kind<S: Serializer>([anon, file]: &[u64; 2], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map([("anon_pages", anon), ("file_pages", file)])
 }
 
 /// Sums sizes times the requests since the sample before, by distance from the youngest.
-pub(super) fn time_by_age(samples: &[Sample]) -> Vec<AgeShare> {
+pub(crate) fn time_by_age(samples: &[Sample]) -> Vec<AgeShare> {
     let mut times: Vec<u64> = Vec::new();
     let mut before = 0;
     for sample in samples {
@@ -64,7 +73,6 @@ pub(super) fn time_by_age(samples: &[Sample]) -> Vec<AgeShare> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outcome::GenerationPages;
 
     fn sample(at_access: u64, sizes: &[u64]) -> Sample {
         let generation = |(nr_file, seq): (&u64, u64)| GenerationPages {

@@ -31,19 +31,23 @@ const HALVINGS_MAX: u64 = u64::BITS as u64;
 /// such pages count as reclaimed, and as refaulted when they are unmapped or written again; so do pages that are charged to
 /// another group meanwhile. Of a file of which little is left in memory no census tells any more, so its last pages are not
 /// counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct TierCounts {
     /// Dropped by Strata after a census had found them idle.
+    #[serde(rename = "dropped_pages")]
     pub nr_dropped_pages: u64,
     /// Left memory without Strata: the kernel reclaimed them.
+    #[serde(rename = "reclaimed_pages")]
     pub nr_reclaimed_pages: u64,
     /// Of the pages that were dropped or reclaimed: came back within
     /// [`REMEMBERED_MS`](crate::drop_cache::REMEMBERED_MS), and were read. Under the classic LRU a page that the kernel
     /// reclaimed comes back with a count of two, so it counts as read at once, and is then in the second tier.
+    #[serde(rename = "refaulted_pages")]
     pub nr_refaulted_pages: u64,
     /// Clean pages that stayed in memory because of their tier, although others that were read later were dropped. A page counts
     /// once until it is read again. Pages that were read as often as the kernel can count are not among them, because nobody
     /// knows when those were last read; nor is the first tier.
+    #[serde(rename = "protected_pages")]
     pub nr_protected_pages: u64,
 }
 

@@ -73,31 +73,14 @@ pub struct CacheCounts {
     pub tiers: Vec<TierRecord>,
 }
 
-/// What became of page cache of one tier; counts of pages unless said otherwise.
+/// What became of page cache of one tier.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TierRecord {
     /// Number of the tier.
     pub tier: u64,
-    /// Dropped after a census had found them idle.
-    pub dropped_pages: u64,
-    /// Left memory between two censuses without having been dropped.
-    pub reclaimed_pages: u64,
-    /// Of both: came back within a minute, and were read.
-    pub refaulted_pages: u64,
-    /// Stayed because of their tier although others that were read later were dropped.
-    pub protected_pages: u64,
-}
-
-impl TierRecord {
-    fn of((counts, tier): (TierCounts, u64)) -> TierRecord {
-        TierRecord {
-            tier,
-            dropped_pages: counts.nr_dropped_pages,
-            reclaimed_pages: counts.nr_reclaimed_pages,
-            refaulted_pages: counts.nr_refaulted_pages,
-            protected_pages: counts.nr_protected_pages,
-        }
-    }
+    /// Of its pages.
+    #[serde(flatten)]
+    pub counts: TierCounts,
 }
 
 impl CacheCounts {
@@ -178,7 +161,7 @@ impl CacheThread {
         self.is_on.then(|| CacheCounts {
             returned_pages: self.table.nr_returned_pages(),
             tiers: (self.table.tiers().into_iter().zip(0..))
-                .map(TierRecord::of)
+                .map(|(counts, tier)| TierRecord { tier, counts })
                 .collect(),
             in_pages: in_bytes / PAGE_BYTES,
             in_again_pages: again_bytes / PAGE_BYTES,

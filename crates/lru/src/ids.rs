@@ -27,6 +27,7 @@ pub(crate) const MAX_NR_TIERS: usize = 5;
 
 /// Number of a group (the kernel's memcg id).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct GroupId(pub u16);
 
 /// Number of a space: whose page one is, a program's or a file's. Only compared, never looked up.
@@ -36,6 +37,7 @@ pub struct SpaceNo(pub u32);
 
 /// Number of a memory node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct NodeId(pub u8);
 
 /// A bit for each memory node there can be.
@@ -92,6 +94,7 @@ impl FromIterator<NodeId> for NodeSet {
 
 /// A generation's sequence number; larger is younger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct GenSeq(pub u64);
 
 /// Milliseconds since an origin the caller chooses; never decreases.

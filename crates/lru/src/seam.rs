@@ -367,19 +367,31 @@ pub(crate) fn by_kind(by_tier: [[u64; ReclaimStats::NR_TIERS]; 2]) -> [u64; 2] {
 
 /// One generation as people see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct GenerationView {
     /// Number of the generation.
     pub seq: GenSeq,
     /// Milliseconds since it was born.
     pub age_ms: u64,
     /// Base pages by kind; `None` where the kind's window has moved past it.
+    #[cfg_attr(feature = "serde", serde(flatten, serialize_with = "pages_by_kind"))]
     pub nr_pages: [Option<u64>; 2],
+}
+
+#[cfg(feature = "serde")]
+fn pages_by_kind<S: serde::Serializer>(
+    [anon, file]: &[Option<u64>; 2],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map([("nr_anon_pages", anon), ("nr_file_pages", file)])
 }
 
 /// One group on one node as people see it, oldest generation first.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct GroupView {
     /// The group.
+    #[cfg_attr(feature = "serde", serde(rename = "memcg"))]
     pub group: GroupId,
     /// Path of the group, as printed in the `lru_gen` text.
     pub path: String,

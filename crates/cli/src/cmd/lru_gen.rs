@@ -11,7 +11,7 @@ use std::time::Duration;
 use clap::{ArgGroup, Args};
 use serde_json::json;
 use strata_host::remote::{Connection, Form, Request, Running};
-use strata_host::run::{NodeGenerations, RunError, Watcher};
+use strata_host::run::{RunError, Watcher};
 use strata_linux::access::{AccessChoice, AccessError};
 use strata_lru::GroupView;
 
@@ -209,8 +209,7 @@ pub(crate) fn run(args: &LruGenArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn json_line(views: &[GroupView]) -> String {
-    let nodes: Vec<NodeGenerations> = views.iter().map(NodeGenerations::from).collect();
-    format!("{}\n", json!({ "nodes": nodes }))
+    format!("{}\n", json!({ "nodes": views }))
 }
 
 #[cfg(test)]

@@ -49,6 +49,6 @@ pub use report::{
     SavedReport, TierReport, UsageReport, WouldEvictReport, WouldEvictShare,
 };
 pub use session::run;
-pub use status::{GroupStatus, IDLE_SECONDS, IdleReport, NodeGenerations, PagesByAge, Status};
+pub use status::{GroupStatus, IDLE_SECONDS, IdleReport, Status};
 pub use strata_control::cpu::load::AUTO_PAGEOUT_PAGES_PER_S;
 pub use strata_control::{Actuator as ActuatorChoice, Config as ControlConfig};

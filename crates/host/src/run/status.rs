@@ -11,7 +11,7 @@ use crate::run::report::{
 };
 use crate::run::{ActuatorChoice, PolicyChoice};
 use strata_linux::addr::PAGE_BYTES;
-use strata_lru::{GroupView, Kind};
+use strata_lru::GroupView;
 
 /// Idle memory is told for these times, seconds.
 pub const IDLE_SECONDS: [u64; 5] = [1, 10, 60, 600, 3600];
@@ -93,49 +93,6 @@ pub struct GroupStatus {
     pub limit_bytes: Option<u64>,
     /// Processes of the group.
     pub pids: Vec<i32>,
-}
-
-/// The generations of a group on one node.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct NodeGenerations {
-    /// The group's number.
-    pub memcg: u16,
-    /// Path of the group.
-    pub path: String,
-    /// The node.
-    pub node: u8,
-    /// Oldest first.
-    pub generations: Vec<PagesByAge>,
-}
-
-/// One generation; base pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct PagesByAge {
-    /// Number of the generation.
-    pub seq: u64,
-    /// Time since the generation was born.
-    pub age_ms: u64,
-    /// Anon; `None` where the window of anon has moved past it.
-    pub nr_anon_pages: Option<u64>,
-    /// File; `None` where the window of file has moved past it.
-    pub nr_file_pages: Option<u64>,
-}
-
-impl From<&GroupView> for NodeGenerations {
-    fn from(view: &GroupView) -> NodeGenerations {
-        let generations = view.generations.iter().map(|generation| PagesByAge {
-            seq: generation.seq.0,
-            age_ms: generation.age_ms,
-            nr_anon_pages: generation.nr_pages[Kind::Anon.index()],
-            nr_file_pages: generation.nr_pages[Kind::File.index()],
-        });
-        NodeGenerations {
-            memcg: view.group.0,
-            path: view.path.clone(),
-            node: view.node.0,
-            generations: generations.collect(),
-        }
-    }
 }
 
 /// What was idle for how long before the last walk. A page of a generation was accessed before the next

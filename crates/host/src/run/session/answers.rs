@@ -14,7 +14,7 @@ use crate::remote::{ClientId, Form, Question, RemoteServer, Request, accept, ref
 use crate::run::reclaim_loop::OrderError;
 use crate::run::reclaim_loop::ReclaimLoop;
 use crate::run::report::{self, EvictionReport, KernelReport};
-use crate::run::status::{self, GroupStatus, NodeGenerations, Status};
+use crate::run::status::{self, GroupStatus, Status};
 use crate::run::trace::Note;
 use crate::run::{PolicyChoice, overhead};
 use serde_json::json;
@@ -107,9 +107,9 @@ impl Session<'_> {
 
     fn generations(&self) -> Result<String, String> {
         let managed = self.managed.as_ref().ok_or(NO_POLICY)?;
-        let views = managed.group().view(self.now());
-        let nodes: Vec<NodeGenerations> = views.iter().map(NodeGenerations::from).collect();
-        Ok(accept(&json!({ "nodes": nodes })))
+        Ok(accept(
+            &json!({ "nodes": managed.group().view(self.now()) }),
+        ))
     }
 
     fn lru_gen_text(&mut self, form: Form) -> Result<String, String> {

@@ -9,7 +9,9 @@ use strata_linux::access::{
     self, AccessChoice, AccessError, AccessSource, ClearIntent, Clearer, Grain, TableShape,
     YoungPiece,
 };
-use strata_linux::actuator::{Pageout, PageoutReport, PageoutRequest, Unit};
+use strata_linux::actuator::{
+    CpuBound, Pageout, PageoutReport, PageoutRequest, Unit, start_pageout,
+};
 use strata_linux::addr::{AddrRange, PAGE_BYTES, TableNo, covering_spans};
 use strata_linux::process::Process;
 use strata_lru::Verdict;
@@ -39,7 +41,7 @@ impl Bench {
             process: Arc::new(Process::open(touch.pid).expect("it runs")),
             touch,
             source: source?,
-            pageout: Pageout::start(other?).expect("a thread starts"),
+            pageout: start_pageout(other?, 4, CpuBound::default()).expect("a thread starts"),
         })
     }
 

@@ -10,7 +10,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
-use strata_linux::actuator::{ShrinkOutcome, ShrinkThread};
+use strata_linux::actuator::{ShrinkOutcome, ShrinkThread, start_shrink};
 use strata_linux::addr::PAGE_BYTES;
 use strata_linux::cgroup::{Amount, GroupReader, is_reclaimed_by_amount, reclaim_from};
 use strata_lru::GroupId;
@@ -100,7 +100,7 @@ pub(super) struct Amounts {
 impl Amounts {
     pub(super) fn start() -> io::Result<Amounts> {
         Ok(Amounts {
-            thread: ShrinkThread::start(|(group, amount): (GroupReader, Amount)| {
+            thread: start_shrink(|(group, amount): (GroupReader, Amount)| {
                 reclaim_from(&group, amount)
             })?,
             waiting: VecDeque::new(),
@@ -146,7 +146,8 @@ impl Amounts {
             return;
         }
         if let Some((group, reader, amount)) = self.waiting.pop_front() {
-            self.thread.try_submit((reader, amount));
+            // Nothing is asked, so there is room.
+            let _is_taken = self.thread.try_submit((reader, amount));
             self.asked = Some(group);
         }
     }

@@ -99,7 +99,7 @@ impl Caches {
             group.cache.asked(nr_asked);
             *swap_room_pages -= nr_swap_pages;
         }
-        match is_under_way || self.thread.nr_in_flight() > 0 {
+        match is_under_way || self.thread.is_busy() {
             true => nr_asked,
             false => 0,
         }
@@ -119,7 +119,7 @@ impl Caches {
         groups: Vec<u64>,
         promote: impl FnOnce() -> Option<Promote>,
     ) {
-        if at >= self.next && !groups.is_empty() && self.thread.nr_in_flight() == 0 {
+        if at >= self.next && !groups.is_empty() && !self.thread.is_busy() {
             let promote = promote();
             // The thread has nothing else to do.
             let _is_taken = self.thread.try_submit(Request::Census { groups, promote });

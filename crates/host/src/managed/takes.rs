@@ -15,7 +15,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use strata_linux::access::AccessSource;
-use strata_linux::actuator::{Pageout, PageoutConfig, PageoutReport, PageoutRequest, Unit};
+use strata_linux::actuator::{
+    CpuBound, Pageout, PageoutReport, PageoutRequest, Unit, start_pageout,
+};
 use strata_linux::addr::{AddrRange, PAGE_BYTES, TableNo, in_parts};
 use strata_linux::process::Process;
 use strata_lru::ages::{HugePage, Run};
@@ -68,12 +70,8 @@ pub(super) struct Takes {
 impl Takes {
     /// Starts the thread, with a source of its own to read entries through.
     pub(super) fn start(source: Box<dyn AccessSource>) -> io::Result<Takes> {
-        let config = PageoutConfig {
-            in_flight_max: REQUESTS_UNDER_WAY_MAX,
-            ..PageoutConfig::default()
-        };
         Ok(Takes {
-            pageout: Pageout::start_with(source, config)?,
+            pageout: start_pageout(source, REQUESTS_UNDER_WAY_MAX, CpuBound::default())?,
             waiting: VecDeque::new(),
             nr_pages_under_way: 0,
             sent: BTreeMap::new(),

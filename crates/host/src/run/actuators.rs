@@ -17,7 +17,9 @@ use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 use strata_control::{ActuatorReport, CacheLook};
-use strata_linux::actuator::{Pageout, PageoutReport, PageoutRequest, ShrinkOutcome, ShrinkThread};
+use strata_linux::actuator::{
+    CpuBound, Pageout, PageoutReport, PageoutRequest, ShrinkOutcome, ShrinkThread,
+};
 use strata_linux::cgroup::ReclaimError;
 
 /// The threads; `None` where a run has no use for one, or can't have it.
@@ -25,6 +27,8 @@ use strata_linux::cgroup::ReclaimError;
 pub(super) struct Threads {
     /// Takes pages one by one; none in a dry run and where only the kernel reclaims.
     pub pageout: Option<Pageout>,
+    /// What that may take of a processor.
+    pub pageout_bound: CpuBound,
     /// Asks the kernel to reclaim.
     pub kernel: Option<ShrinkThread>,
     /// Looks at page cache, and drops it.
@@ -119,7 +123,7 @@ impl Actuators {
         let kernel = self.threads.kernel.as_ref();
         let all = [
             kernel.is_some_and(ShrinkThread::is_busy),
-            pageout.is_some_and(|of| of.nr_in_flight() > 0),
+            pageout.is_some_and(Pageout::is_busy),
             self.is_cache_busy(),
         ];
         all.map(u32::from).iter().sum()
@@ -127,8 +131,10 @@ impl Actuators {
 
     /// Whether page cache is looked at or dropped.
     fn is_cache_busy(&self) -> bool {
-        let cache = self.threads.cache.as_ref();
-        cache.is_some_and(|of| of.nr_in_flight() > 0)
+        self.threads
+            .cache
+            .as_ref()
+            .is_some_and(CacheThread::is_busy)
     }
 
     /// Hears what all threads have done.
@@ -273,7 +279,7 @@ impl Actuators {
     /// Asks the kernel for so many bytes; whether it was free to be asked.
     pub(super) fn ask_kernel(&mut self, bytes: u64) -> bool {
         let kernel = self.threads.kernel.as_mut();
-        let is_taken = kernel.is_some_and(|of| of.try_submit(bytes));
+        let is_taken = kernel.is_some_and(|of| of.try_submit(bytes).is_ok());
         if is_taken {
             self.counters.reclaim_asked_bytes += bytes;
             self.asked_bytes = bytes;
@@ -290,9 +296,7 @@ impl Actuators {
 
     /// What pageout may take of a processor from now on, percent.
     pub(super) fn set_pageout_percent_max(&self, percent: u32) {
-        if let Some(pageout) = &self.threads.pageout {
-            pageout.set_cpu_percent_max(percent);
-        }
+        self.threads.pageout_bound.set(percent);
     }
 
     /// Waits for the answers that are still out; returns the last ones of pageout.
@@ -304,8 +308,8 @@ impl Actuators {
         for report in &reports {
             self.recorder.note(|| paged_out(report));
         }
-        let last = self.threads.kernel.as_mut().and_then(ShrinkThread::stop);
-        if let Some(outcome) = last {
+        let last = self.threads.kernel.as_mut().map(ShrinkThread::stop);
+        for outcome in last.into_iter().flatten() {
             self.hear_kernel(&outcome, &mut Heard::default());
         }
         reports

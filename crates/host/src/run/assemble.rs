@@ -18,12 +18,15 @@ use crate::run::would_evict::WouldEvict;
 use std::sync::Arc;
 use strata_control::Setup;
 use strata_linux::access::{self, AccessSource};
-use strata_linux::actuator::{Pageout, ShrinkThread};
+use strata_linux::actuator::{CpuBound, start_pageout, start_shrink};
 use strata_linux::cgroup::Version;
 use strata_lru::{EnginePolicy, TimeMs};
 
 /// What one request may reclaim on cgroup v1 at most, in dips.
 const DIP_RUN_BYTES: u64 = 32 << 20;
+
+/// Requests that the pageout thread has at once.
+const IN_FLIGHT_MAX: usize = 4;
 
 /// Who sees the accesses: for walks, and for the pageout thread, which needs one of its own.
 #[derive(Debug)]
@@ -79,9 +82,11 @@ pub(super) fn reclaim_loop(
         None => ActuatorChoice::Pageout,
     };
     let uses_pageout = actuator != ActuatorChoice::Reclaim;
+    let pageout_bound = CpuBound::default();
     let pageout = match uses_pageout && !config.dry_run {
         true => {
-            Some(Pageout::start(sources.pageout).map_err(io_error("starting the pageout thread"))?)
+            let started = start_pageout(sources.pageout, IN_FLIGHT_MAX, pageout_bound.clone());
+            Some(started.map_err(io_error("starting the pageout thread"))?)
         }
         false => None,
     };
@@ -95,7 +100,7 @@ pub(super) fn reclaim_loop(
                 Version::V1 | Version::V2 => 0,
             };
             let shrink = move |bytes: u64| group.reclaim(bytes.max(least_bytes));
-            Some(ShrinkThread::start(shrink).map_err(io_error("starting the reclaim thread"))?)
+            Some(start_shrink(shrink).map_err(io_error("starting the reclaim thread"))?)
         }
         _ => None,
     };
@@ -126,6 +131,7 @@ pub(super) fn reclaim_loop(
     };
     let threads = Threads {
         pageout,
+        pageout_bound,
         kernel: shrink,
         cache,
         would_evict: sources.would_evict,

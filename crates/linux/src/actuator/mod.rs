@@ -42,9 +42,9 @@ pub use cache_mover::{
     CacheMoveReport, CacheMoveRequest, CacheMover, CachePages, start_cache_mover,
 };
 pub use mover::{MoveReport, MoveRequest, Mover, Unmoved, start_mover};
-pub use pageout::{Pageout, PageoutConfig};
+pub use pageout::{CpuBound, Pageout, start_pageout};
 pub use pass::{PageoutReport, PageoutRequest, Unit};
 pub use put_away::PutAway;
 pub use read_back::{ReadBack, Recall, Wanted, bring_back, read_back};
-pub use shrink::{ShrinkOutcome, ShrinkThread};
+pub use shrink::{ShrinkOutcome, ShrinkThread, start_shrink};
 pub use worker::{StopFlag, Worker};

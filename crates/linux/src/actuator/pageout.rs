@@ -16,7 +16,6 @@
 //!   process unmapped meanwhile are not among them.
 
 use std::io;
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -29,97 +28,50 @@ use crate::process::thread_cpu_ns;
 /// Longest sleep between two looks at the stop flag.
 const SLEEP_MAX: Duration = Duration::from_millis(50);
 
-/// How the thread works.
-#[derive(Clone, Copy, Debug)]
-pub struct PageoutConfig {
-    /// Most requests queued, worked on or unpolled; at least 1, default 4.
-    pub in_flight_max: usize,
-    /// Most CPU time of the thread, percent of one core; 100 (the default) and above: no bound.
-    pub cpu_percent_max: u32,
-}
+/// Takes pages in a thread of its own. What it did not come to when it is stopped is `NotTried`.
+pub type Pageout = Worker<PageoutRequest, PageoutReport>;
 
-impl Default for PageoutConfig {
+/// Most CPU time of the thread, percent of one core; 100 (the default) and above: no bound. Clones are the same bound.
+#[derive(Clone, Debug)]
+pub struct CpuBound(Arc<AtomicU32>);
+
+impl Default for CpuBound {
     fn default() -> Self {
-        PageoutConfig {
-            in_flight_max: 4,
-            cpu_percent_max: 100,
-        }
+        CpuBound(Arc::new(AtomicU32::new(100)))
     }
 }
 
-/// The pageout thread.
-#[derive(Debug)]
-pub struct Pageout {
-    worker: Worker<PageoutRequest, PageoutReport>,
-    cpu_percent_max: Arc<AtomicU32>,
+impl CpuBound {
+    /// Changes it.
+    pub fn set(&self, percent: u32) {
+        self.0.store(percent, Ordering::Relaxed);
+    }
 }
 
-impl Pageout {
-    /// Starts the thread, with a source of its own to read entries through.
-    pub fn start(source: Box<dyn AccessSource>) -> io::Result<Pageout> {
-        Pageout::start_with(source, PageoutConfig::default())
-    }
-
-    /// Starts the thread as configured.
-    pub fn start_with(source: Box<dyn AccessSource>, config: PageoutConfig) -> io::Result<Pageout> {
-        let cpu_percent_max = Arc::new(AtomicU32::new(config.cpu_percent_max));
-        let mut runner = Runner {
-            pass: Pass::new(source),
-            cpu_percent_max: Arc::clone(&cpu_percent_max),
-        };
-        let worker = Worker::start(
-            "strata-pageout",
-            config.in_flight_max.max(1),
-            move |request, stop| runner.run(&request, stop),
-        )?;
-        Ok(Pageout {
-            worker,
-            cpu_percent_max,
-        })
-    }
-
-    /// Hands over a request, or gives it back when too many are out (poll first) or after `stop`.
-    pub fn try_submit(&mut self, request: PageoutRequest) -> Result<(), PageoutRequest> {
-        self.worker.try_submit(request)
-    }
-
-    /// Whether the thread waits in the kernel and does nothing for long.
-    pub fn stands_still(&mut self) -> bool {
-        self.worker.stands_still()
-    }
-
-    /// Takes the next report, if there is one.
-    pub fn poll(&mut self) -> Option<PageoutReport> {
-        self.worker.poll()
-    }
-
-    /// Readable while reports wait to be polled.
-    pub fn completion_fd(&self) -> BorrowedFd<'_> {
-        self.worker.completion_fd()
-    }
-
-    /// Requests handed over whose reports have not been polled.
-    pub fn nr_in_flight(&self) -> usize {
-        self.worker.nr_in_flight()
-    }
-
-    /// Changes the bound on the thread's CPU time, percent of one core.
-    pub fn set_cpu_percent_max(&self, percent: u32) {
-        self.cpu_percent_max.store(percent, Ordering::Relaxed);
-    }
-
-    /// Ends the thread after the call it is in and returns the reports that were left; what it did
-    /// not come to is `NotTried`.
-    pub fn stop(&mut self) -> Vec<PageoutReport> {
-        self.worker.stop()
-    }
+/// Starts the thread, with a source of its own to read entries through; at most `in_flight_max` requests are queued, worked on
+/// or unpolled.
+///
+/// # Errors
+/// There can be none.
+pub fn start_pageout(
+    source: Box<dyn AccessSource>,
+    in_flight_max: usize,
+    bound: CpuBound,
+) -> io::Result<Pageout> {
+    let mut runner = Runner {
+        pass: Pass::new(source),
+        bound,
+    };
+    Worker::start("strata-pageout", in_flight_max, move |request, stop| {
+        runner.run(&request, stop)
+    })
 }
 
 /// The thread's side.
 #[derive(Debug)]
 struct Runner {
     pass: Pass,
-    cpu_percent_max: Arc<AtomicU32>,
+    bound: CpuBound,
 }
 
 impl Runner {
@@ -129,8 +81,7 @@ impl Runner {
             space: request.space,
             ..PageoutReport::default()
         };
-        let percent_max = Arc::clone(&self.cpu_percent_max);
-        let mut between = || throttle(start, cpu_start, &percent_max, stop);
+        let mut between = || throttle(start, cpu_start, &self.bound, stop);
         self.pass.run(request, stop, &mut report, &mut between);
         report.wall_ns = start.elapsed().as_nanos() as u64;
         report.cpu_ns = thread_cpu_ns() - cpu_start;
@@ -139,8 +90,8 @@ impl Runner {
 }
 
 /// Sleeps until the CPU time used since `start` is no more than the bound allows.
-fn throttle(start: Instant, cpu_start: u64, percent_max: &AtomicU32, stop: &StopFlag) {
-    let percent = u64::from(percent_max.load(Ordering::Relaxed)).max(1);
+fn throttle(start: Instant, cpu_start: u64, bound: &CpuBound, stop: &StopFlag) {
+    let percent = u64::from(bound.0.load(Ordering::Relaxed)).max(1);
     if percent >= 100 {
         return;
     }
@@ -163,8 +114,10 @@ mod tests {
         while thread_cpu_ns() - cpu_start < 5_000_000 {
             std::hint::spin_loop();
         }
-        throttle(start, cpu_start, &AtomicU32::new(100), &StopFlag::default());
-        throttle(start, cpu_start, &AtomicU32::new(10), &StopFlag::default());
+        let (bound, stop) = (CpuBound::default(), StopFlag::default());
+        throttle(start, cpu_start, &bound, &stop);
+        bound.set(10);
+        throttle(start, cpu_start, &bound, &stop);
         assert!(start.elapsed() >= Duration::from_millis(50));
     }
 }

@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, eventfd};
 
+use crate::ready::is_any_readable;
 use crate::standstill::{Standstill, Steps};
 
 /// How long work that is asked to end is waited for. It ends between two calls into the kernel, of a few milliseconds each.
@@ -110,6 +111,23 @@ impl<Request: Send + 'static, Report: Send + 'static> Worker<Request, Report> {
         self.nr_in_flight
     }
 
+    /// Whether a request is out.
+    pub fn is_busy(&self) -> bool {
+        self.nr_in_flight > 0
+    }
+
+    /// Waits for a report while a request is out, but no longer than this.
+    pub fn wait(&self, most: Duration) {
+        let until = Instant::now() + most;
+        let left = || until.saturating_duration_since(Instant::now());
+        // A signal ends a wait.
+        while self.is_busy()
+            && !left().is_zero()
+            && is_any_readable(&[self.completion_fd()], left()).is_ok_and(|is_there| !is_there)
+        {
+        }
+    }
+
     /// Hands over a request, or gives it back: too many in flight, or the worker has stopped.
     pub fn try_submit(&mut self, request: Request) -> Result<(), Request> {
         match &self.requests {
@@ -174,15 +192,9 @@ impl<Request, Report> Drop for Worker<Request, Report> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-    fn is_readable(worker: &Worker<u32, u32>, timeout_s: i64) -> bool {
-        let fd = worker.completion_fd();
-        let timeout = Timespec {
-            tv_sec: timeout_s,
-            tv_nsec: 0,
-        };
-        poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&timeout)).unwrap() == 1
+    fn is_readable(worker: &Worker<u32, u32>, timeout_s: u64) -> bool {
+        is_any_readable(&[worker.completion_fd()], Duration::from_secs(timeout_s)).unwrap()
     }
 
     #[test]

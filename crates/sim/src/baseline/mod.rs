@@ -1,6 +1,6 @@
 //! The well-known policies to compare with: no kinds, no walks, no batches, a page is in or out.
 //!
-//! Each is one short file around arrays indexed by page number, because a workload's pages are dense:
+//! Each is a short file around arrays indexed by page number, because a workload's pages are dense:
 //! no hashing and no allocation per request.
 //!
 //! **Owns** the list of baselines and the loop that replays them. **Does not own** the mechanism that
@@ -9,13 +9,11 @@
 //! **Invariants**
 //! - I1: never more than `memory_pages` pages are in memory, and a page that was just asked for is.
 
-mod clock;
-mod fifo;
+mod in_order;
 mod lru;
 mod opt;
 mod queue;
 mod s3_fifo;
-mod sieve;
 #[cfg(test)]
 mod tests;
 
@@ -131,10 +129,10 @@ impl Simulate for Baseline {
         let capacity = setup.memory_pages.min(workload.nr_pages().max(1));
         Ok(match self {
             Baseline::Lru => replay::<lru::Lru>(workload, capacity, progress),
-            Baseline::Fifo => replay::<fifo::Fifo>(workload, capacity, progress),
-            Baseline::Clock => replay::<clock::Clock>(workload, capacity, progress),
+            Baseline::Fifo => replay::<in_order::Fifo>(workload, capacity, progress),
+            Baseline::Clock => replay::<in_order::Clock>(workload, capacity, progress),
             Baseline::Opt => replay::<opt::Opt>(workload, capacity, progress),
-            Baseline::Sieve => replay::<sieve::Sieve>(workload, capacity, progress),
+            Baseline::Sieve => replay::<in_order::Sieve>(workload, capacity, progress),
             Baseline::S3Fifo => replay::<s3_fifo::S3Fifo>(workload, capacity, progress),
         })
     }

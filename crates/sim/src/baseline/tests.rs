@@ -4,8 +4,11 @@ use proptest::prelude::*;
 use strata_trace::{Access, Freed, FreedPages, PageKey};
 
 use super::{
-    Baseline, Cache, Found, clock::Clock, fifo::Fifo, lru::Lru, opt::Opt, s3_fifo::S3Fifo,
-    sieve::Sieve,
+    Baseline, Cache, Found,
+    in_order::{Clock, Fifo, Sieve},
+    lru::Lru,
+    opt::Opt,
+    s3_fifo::S3Fifo,
 };
 use crate::{
     simulate::{NoProgress, Setup, Simulate},

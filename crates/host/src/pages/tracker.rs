@@ -20,10 +20,10 @@ use strata_linux::access::TableRecord;
 use strata_linux::actuator::{PageoutReport, PageoutRequest, Unit};
 use strata_linux::addr::{AddrRange, PAGE_BYTES, TABLE_BYTES, TableNo};
 use strata_linux::process::{Mapping, Process};
-use strata_lru::lru_gen::{Command, CommandError, format_full};
+use strata_lru::lru_gen::{CommandError, LruGen, format_full};
 use strata_lru::{
-    AccessVia, Ageing, EvictBatch, EvictPlan, FolioId, GroupId, GroupView, Isolated, Order, Plan,
-    Policy, PolicyError, ReclaimRequest, ReclaimStats, Swappiness, TimeMs, Verdict, WalkPlan,
+    AccessVia, Ageing, EvictBatch, EvictPlan, FolioId, GroupId, GroupView, Isolated, Order, Policy,
+    PolicyError, ReclaimRequest, ReclaimStats, Swappiness, TimeMs, Verdict,
 };
 
 /// A huge page, or what was one.
@@ -164,26 +164,10 @@ impl Tracker {
         self.policy.finish_walk(self.group, swappiness, now)
     }
 
-    /// Checks one of the kernel's commands; a policy without generations knows no group.
-    pub(crate) fn plan(
-        &mut self,
-        command: Command,
-        own_swappiness: Swappiness,
-    ) -> Result<Plan, CommandError> {
+    /// What carries the kernel's commands out; a policy without generations knows no group.
+    pub(crate) fn generations(&mut self) -> Result<&mut dyn LruGen, CommandError> {
         let no_group = CommandError::NoGroup(self.group.0.into());
-        let generations = self.policy.lru_gen().ok_or(no_group)?;
-        generations.plan(command, own_swappiness)
-    }
-
-    /// Ends a walk of the group that a command asked for.
-    pub(crate) fn finish_planned_walk(
-        &mut self,
-        plan: &WalkPlan,
-        now: TimeMs,
-    ) -> Result<(), CommandError> {
-        let no_group = CommandError::NoGroup(self.group.0.into());
-        let generations = self.policy.lru_gen().ok_or(no_group)?;
-        generations.finish_planned_walk(plan, now)
+        self.policy.lru_gen().ok_or(no_group)
     }
 
     /// Takes the next folios of a command that evicts, which has freed `nr_freed_pages` so far; `None`

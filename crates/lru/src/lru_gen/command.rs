@@ -9,7 +9,7 @@
 //! what came before stays done, so commands are read one at a time while they are carried out.
 //!
 //! **Owns** the grammar and the errors. **Does not own** whether group, node and generation exist
-//! ([`MultiGen::plan`](crate::MultiGen::plan)).
+//! ([`LruGen::plan`](super::LruGen::plan)).
 
 use crate::{
     ids::{GenSeq, GroupId, NodeId},
@@ -21,30 +21,29 @@ const SWAPPINESS_LEN_MAX: usize = 4;
 
 /// One command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Command {
+pub struct Command {
+    /// Whose.
+    pub group: GroupId,
+    /// Where.
+    pub node: NodeId,
+    /// The youngest generation the caller knows of, or the youngest to evict.
+    pub seq: GenSeq,
+    /// Which kinds; `None` is the group's own.
+    pub swappiness: Option<Swappiness>,
+    /// What is to be done.
+    pub operation: Operation,
+}
+
+/// What a command asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
     /// `+`: walk, and begin a generation.
     Age {
-        /// Whose.
-        group: GroupId,
-        /// Where.
-        node: NodeId,
-        /// The youngest generation the caller knows of.
-        seq: GenSeq,
-        /// Which kinds; `None` is the group's own.
-        swappiness: Option<Swappiness>,
         /// Whether to look also where the filters say nothing was young; on unless turned off.
         is_scan_forced: bool,
     },
     /// `-`: evict generations up to `seq`.
     Evict {
-        /// Whose.
-        group: GroupId,
-        /// Where.
-        node: NodeId,
-        /// The youngest generation to evict.
-        seq: GenSeq,
-        /// Which kinds; `None` is the group's own.
-        swappiness: Option<Swappiness>,
         /// Base pages after which it is enough; `u64::MAX` is no limit.
         nr_pages_max: u64,
     },
@@ -153,29 +152,22 @@ fn parse(piece: &str) -> Result<Command, CommandError> {
         .map(NodeId)
         .map_err(|_| CommandError::NoNode(node))?;
     let swappiness = swappiness.map(parse_swappiness).transpose()?;
-    match operation {
-        '+' => {
-            let is_scan_forced = last.is_none_or(|flag| flag != 0);
-            Ok(Command::Age {
-                group,
-                node,
-                seq,
-                swappiness,
-                is_scan_forced,
-            })
-        }
-        '-' => {
-            let nr_pages_max = last.unwrap_or(u64::MAX);
-            Ok(Command::Evict {
-                group,
-                node,
-                seq,
-                swappiness,
-                nr_pages_max,
-            })
-        }
-        other => Err(CommandError::UnknownOperation(other)),
-    }
+    let operation = match operation {
+        '+' => Operation::Age {
+            is_scan_forced: last.is_none_or(|flag| flag != 0),
+        },
+        '-' => Operation::Evict {
+            nr_pages_max: last.unwrap_or(u64::MAX),
+        },
+        other => return Err(CommandError::UnknownOperation(other)),
+    };
+    Ok(Command {
+        group,
+        node,
+        seq,
+        swappiness,
+        operation,
+    })
 }
 
 fn number(field: &str) -> Result<u64, CommandError> {
@@ -214,28 +206,22 @@ mod tests {
         found.remove(0)
     }
 
-    fn age(seq: u64, swappiness: Option<u8>, is_scan_forced: bool) -> Command {
-        let swappiness = swappiness.map(|value| Swappiness::try_new(value).unwrap());
-        let (group, node, seq) = (GroupId(1), NodeId(0), GenSeq(seq));
-        Command::Age {
-            group,
-            node,
-            seq,
-            swappiness,
-            is_scan_forced,
+    fn command(seq: u64, swappiness: Option<u8>, operation: Operation) -> Command {
+        Command {
+            group: GroupId(1),
+            node: NodeId(0),
+            seq: GenSeq(seq),
+            swappiness: swappiness.map(|value| Swappiness::try_new(value).unwrap()),
+            operation,
         }
     }
 
+    fn age(seq: u64, swappiness: Option<u8>, is_scan_forced: bool) -> Command {
+        command(seq, swappiness, Operation::Age { is_scan_forced })
+    }
+
     fn evict(seq: u64, swappiness: Option<u8>, nr_pages_max: u64) -> Command {
-        let swappiness = swappiness.map(|value| Swappiness::try_new(value).unwrap());
-        let (group, node, seq) = (GroupId(1), NodeId(0), GenSeq(seq));
-        Command::Evict {
-            group,
-            node,
-            seq,
-            swappiness,
-            nr_pages_max,
-        }
+        command(seq, swappiness, Operation::Evict { nr_pages_max })
     }
 
     #[test]

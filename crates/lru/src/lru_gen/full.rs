@@ -19,7 +19,7 @@
 //! that were put into it (A). Up to 6.13 entries that were not young and all tables are shown too
 //! (LOYNFA), and a figure that says nothing is marked by a blank.
 //!
-//! **Owns** the layout. **Does not own** the figures ([`MultiGen::full_view`](crate::MultiGen::full_view)).
+//! **Owns** the layout. **Does not own** the figures ([`LruGen::full_view`](super::LruGen::full_view)).
 
 use std::fmt::Write;
 

@@ -3,11 +3,11 @@
 //! ```text
 //!   views  --format_plain-->  text  --parse_plain-->  views
 //!   full views  --format_full-->  text
-//!   text   --commands-->  Command  --MultiGen::plan-->  Plan  -->  a walk, or batches
+//!   text   --commands-->  Command  --LruGen::plan-->  Plan  -->  a walk, or batches
 //! ```
 //!
 //! **Owns** both text forms, to the byte, and the kernel's errors. **Does not own** what a command
-//! does ([`MultiGen::plan`](crate::MultiGen::plan)) or where the text is read and written.
+//! does ([`LruGen::plan`]) or where the text is read and written.
 
 mod command;
 mod full;
@@ -22,7 +22,7 @@ use crate::{
     walk::TableId,
 };
 
-pub use command::{Command, CommandError, commands};
+pub use command::{Command, CommandError, Operation, commands};
 pub use full::{FullGeneration, FullStyle, FullView, TierFigures, WalkFigures, format_full};
 pub use plan::{EvictPlan, Plan, WalkPlan};
 pub use text::{ParseError, format_plain, parse_plain, section_of};
@@ -48,13 +48,14 @@ pub enum Walked {
 
 /// What stands behind the kernel's interface beside [`Policy`](crate::Policy): a policy with generations.
 pub trait LruGen {
-    /// Checks a command; see [`MultiGen::plan`](crate::MultiGen::plan).
+    /// Checks a command against the groups and their windows; `own_swappiness` is the group's.
     fn plan(&self, command: Command, own_swappiness: Swappiness) -> Result<Plan, CommandError>;
 
-    /// Ends a walk; see [`MultiGen::finish_planned_walk`](crate::MultiGen::finish_planned_walk).
+    /// Ends the walk of a plan; an error if another walk ended since it was made.
     fn finish_planned_walk(&mut self, plan: &WalkPlan, now: TimeMs) -> Result<(), CommandError>;
 
-    /// Fills the next batch; see [`MultiGen::isolate_planned`](crate::MultiGen::isolate_planned).
+    /// Fills the next batch of a plan, which has freed `nr_freed_pages` so far; `false` when it is
+    /// done: the generations are gone, the target is met, or nothing more can be had.
     fn isolate_planned(
         &mut self,
         plan: &EvictPlan,
@@ -67,6 +68,6 @@ pub trait LruGen {
     /// that is not there nothing is told.
     fn walked(&mut self, group: GroupId, node: NodeId, walked: Walked);
 
-    /// All that is known of the generations; see [`MultiGen::full_view`](crate::MultiGen::full_view).
+    /// The group's generations with all that the controller and the walks know of them, by node.
     fn full_view(&self, group: GroupId, now: TimeMs) -> Result<Vec<FullView>, PolicyError>;
 }

@@ -12,9 +12,9 @@ use crate::{
 pub enum Plan {
     /// Nothing is to be done: the generation is there already (up to 6.13).
     Done,
-    /// Walk, then [`MultiGen::finish_planned_walk`](crate::MultiGen::finish_planned_walk).
+    /// Walk, then [`LruGen::finish_planned_walk`](super::LruGen::finish_planned_walk).
     Walk(WalkPlan),
-    /// Evict the batches of [`MultiGen::isolate_planned`](crate::MultiGen::isolate_planned) until there is none.
+    /// Evict the batches of [`LruGen::isolate_planned`](super::LruGen::isolate_planned) until there is none.
     Evict(EvictPlan),
 }
 

@@ -17,7 +17,9 @@ use super::{
 use crate::{
     error::PolicyError,
     ids::{GenSeq, GroupId, MIN_NR_GENS, NodeId, TimeMs},
-    lru_gen::{Command, CommandError, EvictPlan, FullView, LruGen, Plan, WalkPlan, Walked},
+    lru_gen::{
+        Command, CommandError, EvictPlan, FullView, LruGen, Operation, Plan, WalkPlan, Walked,
+    },
     rules::CommandRule,
     seam::{EvictBatch, Isolated},
     swappiness::Swappiness,
@@ -26,26 +28,26 @@ use crate::{
 /// The most base pages in one batch of a command.
 const NR_BATCH_PAGES_MAX: u64 = 4096;
 
-impl MultiGen {
-    /// Checks a command against the groups and their windows; `own_swappiness` is the group's.
-    pub fn plan(&self, command: Command, own_swappiness: Swappiness) -> Result<Plan, CommandError> {
-        match command {
-            Command::Age {
-                group,
-                node,
+impl LruGen for MultiGen {
+    fn plan(&self, command: Command, own_swappiness: Swappiness) -> Result<Plan, CommandError> {
+        let Command {
+            group, node, seq, ..
+        } = command;
+        let lruvec = self.lruvec_named(group, node)?;
+        let max_seq = self.books.lruvecs[lruvec].max_seq;
+        let is_out_of_range = match command.operation {
+            Operation::Age { .. } => seq.0 > max_seq,
+            Operation::Evict { .. } => seq.0.saturating_add(MIN_NR_GENS) > max_seq,
+        };
+        if is_out_of_range {
+            return Err(CommandError::Generation {
                 seq,
-                swappiness,
-                is_scan_forced,
-            } => {
-                let lruvec = self.lruvec_named(group, node)?;
-                let max_seq = self.books.lruvecs[lruvec].max_seq;
-                if seq.0 > max_seq {
-                    return Err(CommandError::Generation {
-                        seq,
-                        max_seq: GenSeq(max_seq),
-                    });
-                }
-                let swappiness = self.known_swappiness(swappiness, own_swappiness)?;
+                max_seq: GenSeq(max_seq),
+            });
+        }
+        let swappiness = self.known_swappiness(command.swappiness, own_swappiness)?;
+        Ok(match command.operation {
+            Operation::Age { is_scan_forced } => {
                 if self.rules.commands == CommandRule::OldIsDone {
                     if seq.0 < max_seq {
                         return Ok(Plan::Done);
@@ -58,51 +60,27 @@ impl MultiGen {
                         return Err(CommandError::WindowFull);
                     }
                 }
-                let walk = WalkPlan {
+                Plan::Walk(WalkPlan {
                     group,
                     node,
                     swappiness,
                     is_scan_forced,
                     lruvec,
                     max_seq,
-                };
-                Ok(Plan::Walk(walk))
+                })
             }
-            Command::Evict {
+            Operation::Evict { nr_pages_max } => Plan::Evict(EvictPlan {
                 group,
                 node,
-                seq,
                 swappiness,
+                seq,
                 nr_pages_max,
-            } => {
-                let lruvec = self.lruvec_named(group, node)?;
-                let max_seq = self.books.lruvecs[lruvec].max_seq;
-                if seq.0.saturating_add(MIN_NR_GENS) > max_seq {
-                    return Err(CommandError::Generation {
-                        seq,
-                        max_seq: GenSeq(max_seq),
-                    });
-                }
-                let swappiness = self.known_swappiness(swappiness, own_swappiness)?;
-                let eviction = EvictPlan {
-                    group,
-                    node,
-                    swappiness,
-                    seq,
-                    nr_pages_max,
-                    lruvec,
-                };
-                Ok(Plan::Evict(eviction))
-            }
-        }
+                lruvec,
+            }),
+        })
     }
 
-    /// Ends the walk of a plan; an error if another walk ended since it was made.
-    pub fn finish_planned_walk(
-        &mut self,
-        plan: &WalkPlan,
-        now: TimeMs,
-    ) -> Result<(), CommandError> {
+    fn finish_planned_walk(&mut self, plan: &WalkPlan, now: TimeMs) -> Result<(), CommandError> {
         if self.books.lruvecs[plan.lruvec].max_seq != plan.max_seq {
             return Err(CommandError::GenerationExists(GenSeq(plan.max_seq + 1)));
         }
@@ -114,9 +92,7 @@ impl MultiGen {
         Ok(())
     }
 
-    /// Fills the next batch of a plan, which has freed `nr_freed_pages` so far; `false` when it is
-    /// done: the generations are gone, the target is met, or nothing more can be had.
-    pub fn isolate_planned(
+    fn isolate_planned(
         &mut self,
         plan: &EvictPlan,
         nr_freed_pages: u64,
@@ -148,6 +124,16 @@ impl MultiGen {
         }
     }
 
+    fn walked(&mut self, group: GroupId, node: NodeId, walked: Walked) {
+        self.note_walked(group, node, walked);
+    }
+
+    fn full_view(&self, group: GroupId, now: TimeMs) -> Result<Vec<FullView>, PolicyError> {
+        self.full_views(group, now)
+    }
+}
+
+impl MultiGen {
     /// The swappiness of a command, if the kernel knows it.
     fn known_swappiness(
         &self,
@@ -167,32 +153,5 @@ impl MultiGen {
         let mut lruvecs = of_group.lruvecs.iter().map(|n| usize::from(*n));
         let lruvec = lruvecs.find(|n| self.books.lruvecs[*n].account.node == node);
         lruvec.ok_or_else(|| CommandError::NoNode(node.0.into()))
-    }
-}
-
-impl LruGen for MultiGen {
-    fn plan(&self, command: Command, own_swappiness: Swappiness) -> Result<Plan, CommandError> {
-        MultiGen::plan(self, command, own_swappiness)
-    }
-
-    fn finish_planned_walk(&mut self, plan: &WalkPlan, now: TimeMs) -> Result<(), CommandError> {
-        MultiGen::finish_planned_walk(self, plan, now)
-    }
-
-    fn isolate_planned(
-        &mut self,
-        plan: &EvictPlan,
-        nr_freed_pages: u64,
-        batch: &mut EvictBatch,
-    ) -> bool {
-        MultiGen::isolate_planned(self, plan, nr_freed_pages, batch)
-    }
-
-    fn walked(&mut self, group: GroupId, node: NodeId, walked: Walked) {
-        self.note_walked(group, node, walked);
-    }
-
-    fn full_view(&self, group: GroupId, now: TimeMs) -> Result<Vec<FullView>, PolicyError> {
-        MultiGen::full_view(self, group, now)
     }
 }

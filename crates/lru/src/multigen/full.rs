@@ -12,8 +12,12 @@ use crate::{
 };
 
 impl MultiGen {
-    /// The group's generations with all that the controller and the walks know of them, by node.
-    pub fn full_view(&self, group: GroupId, now: TimeMs) -> Result<Vec<FullView>, PolicyError> {
+    /// See [`LruGen::full_view`](crate::lru_gen::LruGen::full_view).
+    pub(super) fn full_views(
+        &self,
+        group: GroupId,
+        now: TimeMs,
+    ) -> Result<Vec<FullView>, PolicyError> {
         let path = &self.books.group(group)?.path;
         let style = match self.rules.commands {
             CommandRule::OldIsDone => FullStyle::Blank,

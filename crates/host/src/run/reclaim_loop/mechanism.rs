@@ -120,7 +120,8 @@ impl Mechanism for Turn<'_> {
 
     fn age(&mut self, now: TimeMs) -> Result<(), Infallible> {
         if let Some(plan) = self.of.ordered_walk.take() {
-            let finished = self.of.group.tracker.finish_planned_walk(&plan, now);
+            let generations = self.of.group.tracker.generations();
+            let finished = generations.and_then(|of| of.finish_planned_walk(&plan, now));
             self.of.orders.walked = Some(finished);
             return Ok(());
         }

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use strata_control::Plan;
 use strata_control::drive::{self, Mechanism as _};
 use strata_control::limit::Standing;
-use strata_lru::lru_gen::{Command, CommandError, commands};
+use strata_lru::lru_gen::{Command, CommandError, Operation, commands};
 use strata_lru::{Plan as CommandPlan, TimeMs};
 
 /// Orders that wait for their turn.
@@ -73,8 +73,7 @@ impl ReclaimLoop {
         text: &str,
     ) -> Result<(), OrderError> {
         let all: VecDeque<_> = commands(text).collect();
-        let takes_pages =
-            |command: &Result<Command, _>| matches!(command, Ok(Command::Evict { .. }));
+        let takes_pages = |command: &Result<Command, _>| matches!(command, Ok(of) if matches!(of.operation, Operation::Evict { .. }));
         if all.iter().any(takes_pages) && !self.can_take() {
             return Err(OrderError::NoPageout);
         }
@@ -256,7 +255,9 @@ impl Turn<'_> {
         usage_bytes: u64,
     ) -> Result<Step, CommandError> {
         let swappiness = self.control().swappiness();
-        match self.of.group.tracker.plan(command?, swappiness)? {
+        let command = command?;
+        let generations = self.of.group.tracker.generations()?;
+        match generations.plan(command, swappiness)? {
             CommandPlan::Done => order.done.nr_commands += 1,
             CommandPlan::Walk(plan) => {
                 let is_thorough = plan.is_scan_forced;

@@ -146,6 +146,17 @@ impl<L: Booked> Books<L> {
         self.folios.flags[folio.index()]
     }
 
+    /// The flags of a folio that is in memory, as a policy is promised.
+    #[inline]
+    pub(crate) fn present(&self, folio: FolioId) -> Flags {
+        let flags = self.flags(folio);
+        debug_assert!(
+            flags.is_live() && !flags.is_gone(),
+            "{folio:?} is not in memory"
+        );
+        flags
+    }
+
     #[inline]
     pub(crate) fn set_flags(&mut self, folio: FolioId, flags: Flags) {
         self.folios.flags[folio.index()] = flags;

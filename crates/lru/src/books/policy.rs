@@ -1,10 +1,25 @@
-//! What a policy answers from its books alone, and an lruvec from its fields, the same for all of them.
+//! What a policy answers from its books alone, or hands on to one of its parts, and an lruvec from its fields, the same for all of them.
 //!
 //! **Owns** the forwarding. **Does not own** any answer.
 
-/// The functions of [`Policy`](crate::Policy) that need nothing but `self.books`.
+/// The functions of [`Policy`](crate::Policy) that need nothing but `self.books`, and those whose parts have one name in all policies.
 macro_rules! answered_by_books {
     () => {
+        fn deactivate(&mut self, folio: FolioId) {
+            self.cool(folio);
+        }
+
+        fn set_write_state(&mut self, folio: FolioId, state: WriteState) {
+            self.wait_for_writeback(folio, state);
+        }
+
+        fn gone(&mut self, folio: FolioId, cause: GoneCause) -> Option<Shadow> {
+            if cause == GoneCause::Freed {
+                self.judge.freed(folio);
+            }
+            self.leave(folio, cause)
+        }
+
         fn kind(&self, folio: FolioId) -> Kind {
             self.books.flags(folio).kind()
         }

@@ -186,21 +186,6 @@ impl Policy for MultiGen {
         self.hear_access(folio, via);
     }
 
-    fn gone(&mut self, folio: FolioId, cause: GoneCause) -> Option<Shadow> {
-        if cause == GoneCause::Freed {
-            self.judge.freed(folio);
-        }
-        self.leave(folio, cause)
-    }
-
-    fn deactivate(&mut self, folio: FolioId) {
-        self.cool(folio);
-    }
-
-    fn set_write_state(&mut self, folio: FolioId, state: WriteState) {
-        self.wait_for_writeback(folio, state);
-    }
-
     fn ageing(&self, group: GroupId, swappiness: Swappiness) -> Result<Ageing, PolicyError> {
         let rule = self.rules.ageing;
         let of_nodes = self.books.lruvecs_of(group)?;

@@ -22,11 +22,7 @@ impl MultiGen {
     /// A walk found the accessed bit set. By the rules from 6.14 on only the second time promotes:
     /// the first may be no more than the fault that brought the folio.
     pub(super) fn found_young(&mut self, folio: FolioId) {
-        let flags = self.flags(folio);
-        debug_assert!(
-            flags.is_live() && !flags.is_gone(),
-            "{folio:?} is not in memory"
-        );
+        let flags = self.books.present(folio);
         let lruvec = &mut self.books.lruvecs[flags.lruvec()];
         let nr_pages = flags.nr_pages();
         lruvec.account.stats.nr_young_pages += nr_pages;
@@ -67,22 +63,14 @@ impl MultiGen {
 
     /// An access through a file descriptor: counted, and weighed as a tier when it is due.
     pub(super) fn count_access(&mut self, folio: FolioId) {
-        let flags = self.flags(folio);
-        debug_assert!(
-            flags.is_live() && !flags.is_gone(),
-            "{folio:?} is not in memory"
-        );
+        let flags = self.books.present(folio);
         self.books.set_flags(folio, self.counting.count(flags));
     }
 
     /// A cold hint: forgets what was counted and puts the folio where one enters that nobody waits for,
     /// unless it is in the oldest generation already. Anon may be the younger for it.
     pub(super) fn cool(&mut self, folio: FolioId) {
-        let flags = self.flags(folio);
-        debug_assert!(
-            flags.is_live() && !flags.is_gone(),
-            "{folio:?} is not in memory"
-        );
+        let flags = self.books.present(folio);
         let flags = self.counting.cool(flags);
         self.books.set_flags(folio, flags);
         let oldest = self.books.lruvecs[flags.lruvec()].oldest_index(flags.kind());

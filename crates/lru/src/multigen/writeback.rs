@@ -19,11 +19,7 @@ use crate::{ids::FolioId, seam::WriteState};
 impl MultiGen {
     /// A folio became dirty or began to be written, or is clean again.
     pub(super) fn wait_for_writeback(&mut self, folio: FolioId, state: WriteState) {
-        let flags = self.flags(folio);
-        debug_assert!(
-            flags.is_live() && !flags.is_gone(),
-            "{folio:?} is not in memory"
-        );
+        let flags = self.books.present(folio);
         let is_waiting = state == WriteState::Waiting;
         let is_due = flags.is_to_rotate() && !is_waiting;
         let marked = flags.with_waiting(is_waiting);

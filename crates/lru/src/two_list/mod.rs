@@ -177,27 +177,8 @@ impl Policy for TwoList {
     // Inline, so that a wrapper elsewhere (`tiering`) costs no call.
     #[inline]
     fn accessed(&mut self, folio: FolioId, via: AccessVia) {
-        let flags = self.flags(folio);
-        debug_assert!(
-            flags.is_live() && !flags.is_gone(),
-            "{folio:?} is not in memory"
-        );
+        self.books.present(folio);
         self.hear_access(folio, via);
-    }
-
-    fn deactivate(&mut self, folio: FolioId) {
-        self.cool(folio);
-    }
-
-    fn set_write_state(&mut self, folio: FolioId, state: WriteState) {
-        self.wait_for_writeback(folio, state);
-    }
-
-    fn gone(&mut self, folio: FolioId, cause: GoneCause) -> Option<Shadow> {
-        if cause == GoneCause::Freed {
-            self.judge.freed(folio);
-        }
-        self.leave(folio, cause)
     }
 
     fn isolate(

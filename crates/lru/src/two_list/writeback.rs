@@ -14,11 +14,7 @@ use crate::{ids::FolioId, rules::ListEnd, seam::WriteState};
 impl TwoList {
     /// A cold hint (rules 1.4).
     pub(super) fn cool(&mut self, folio: FolioId) {
-        let flags = self.flags(folio);
-        debug_assert!(
-            flags.is_live() && !flags.is_gone(),
-            "{folio:?} is not in memory"
-        );
+        let flags = self.books.present(folio);
         let cold = flags.with_referenced(false).without_young();
         self.books.set_flags(folio, cold);
         if flags.half() == Some(Half::Active) {
@@ -30,11 +26,7 @@ impl TwoList {
     /// A folio became dirty or began to be written, or is clean again. One that was due while it was
     /// not is the next to leave now, unless it was written to since (rules 8.3).
     pub(super) fn wait_for_writeback(&mut self, folio: FolioId, state: WriteState) {
-        let flags = self.flags(folio);
-        debug_assert!(
-            flags.is_live() && !flags.is_gone(),
-            "{folio:?} is not in memory"
-        );
+        let flags = self.books.present(folio);
         self.books.set_flags(folio, flags.with_rotate(false));
         let is_due = flags.is_to_rotate() && state == WriteState::Clean;
         // A folio of a batch is on no list to be moved in.

@@ -24,6 +24,7 @@ use std::collections::{BTreeMap, VecDeque};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use strata_host::observe::files::FileRow;
 use strata_host::observe::overview::{MappingView, Snapshot, TargetKind, TargetView, WINDOWS_S};
+use strata_host::observe::programs::Label;
 
 pub(super) use mouse::{Spot, Spots};
 
@@ -314,7 +315,12 @@ impl Screen {
 
     fn passes_target(&self, target: &TargetView) -> bool {
         let who = &target.who;
-        let names = [&who.unit, &who.container, &who.pod, &who.command, &who.user];
+        let Label {
+            unit,
+            container,
+            pod,
+        } = &who.label;
+        let names = [unit, container, pod, &who.command, &who.user];
         let mut names = names.into_iter().flatten();
         self.passes(&target.name) || names.any(|name| self.passes(name))
     }

@@ -134,7 +134,7 @@ fn targets(rows: &[&TargetView]) -> String {
         let mut cells: Vec<String> = columns.map(|column| column.cell(target)).collect();
         let who = &target.who;
         cells.push(cell(who.user.as_deref()));
-        cells.push(cell(who.short_name().as_deref()));
+        cells.push(cell(who.label.name().as_deref()));
         let name = text::clean(&target.name);
         cells.push(match text::runs(who) {
             Some(command) => format!("{name}  {}", print::command(&command)),
@@ -219,6 +219,7 @@ mod tests {
     use super::*;
     use strata_host::observe::overview::GuardView;
     use strata_host::observe::overview::{MappingView, NR_AGES, TargetKind, WhoView};
+    use strata_host::observe::programs::Label;
     use strata_linux::process::MappingClass;
 
     fn target(name: &str, nr_mappings: usize) -> TargetView {
@@ -236,7 +237,7 @@ mod tests {
             who: WhoView {
                 command: Some(format!("server {name}\u{1b}[2J")),
                 user: Some("a b".to_owned()),
-                container: Some("0123456789abcdef".repeat(4)),
+                label: Label::of(&format!("/docker/{}", "0123456789abcdef".repeat(4))),
                 ..WhoView::default()
             },
             is_watched: true,

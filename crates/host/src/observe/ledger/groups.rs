@@ -47,12 +47,9 @@ struct Member {
 pub struct RankedGroup {
     /// Path of the group below the mount, as `/proc/PID/cgroup` prints it; `-` for processes in none.
     pub group: String,
-    /// The unit of systemd that the path tells of.
-    pub unit: Option<String>,
-    /// The id or name of the container that the path tells of.
-    pub container: Option<String>,
-    /// The uid of the pod of Kubernetes that the path tells of.
-    pub pod: Option<String>,
+    /// What the path tells of.
+    #[serde(flatten)]
+    pub label: Label,
     /// Processes seen in it that are still there.
     pub nr_processes: u64,
     /// In memory; a page that several processes of it map counts once.
@@ -83,8 +80,7 @@ pub struct RankedGroup {
 impl RankedGroup {
     /// What people call it: the pod and container that it is, else its path.
     pub fn called(&self) -> String {
-        let label = Label::of(&self.group);
-        let of_pod = label.name().filter(|_| label.pod.is_some());
+        let of_pod = self.label.name().filter(|_| self.label.pod.is_some());
         of_pod.unwrap_or_else(|| plain::line(&self.group).into_owned())
     }
 
@@ -218,14 +214,11 @@ impl IdleGroups {
                 .collect();
             programs.sort_by_key(|program| std::cmp::Reverse(program.idle_bytes));
             let idle = ages.idle_for(age);
-            let label = Label::of(group);
             let reader = reader(group);
             let charge = reader.as_ref().and_then(GroupReader::charge);
             groups.push(RankedGroup {
                 group: group.to_owned(),
-                unit: label.unit,
-                container: label.container,
-                pod: label.pod,
+                label: Label::of(group),
                 nr_processes: spaces.len() as u64,
                 resident_bytes: ages.resident().total_bytes(),
                 shared_bytes: ages.shared().total_bytes(),

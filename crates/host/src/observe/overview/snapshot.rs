@@ -94,12 +94,9 @@ pub enum TargetKind {
 pub struct WhoView {
     /// The cgroup that the target is, or that its processes are in.
     pub group: Option<String>,
-    /// The unit of systemd that the group's path tells of.
-    pub unit: Option<String>,
-    /// The id or name of the container that the group's path tells of.
-    pub container: Option<String>,
-    /// The uid of the pod of Kubernetes that the group's path tells of.
-    pub pod: Option<String>,
+    /// What the group's path tells of.
+    #[serde(flatten)]
+    pub label: Label,
     /// The process at the root: of a tree, and of a cgroup that holds one program.
     pub pid: Option<i32>,
     /// Command line of that process, cut.
@@ -112,27 +109,14 @@ pub struct WhoView {
 
 impl WhoView {
     pub(super) fn new(group: Option<&str>, root: Option<&Person>) -> WhoView {
-        let label = group.map(Label::of).unwrap_or_default();
         WhoView {
             group: group.map(|group| plain::line(group).into_owned()),
-            unit: label.unit,
-            container: label.container,
-            pod: label.pod,
+            label: group.map(Label::of).unwrap_or_default(),
             pid: root.map(|root| root.pid),
             command: root.map(|root| root.command.clone()),
             user: root.map(|root| root.user.clone()),
             is_parked: false,
         }
-    }
-
-    /// The pod, container or unit, short.
-    pub fn short_name(&self) -> Option<String> {
-        let label = Label {
-            unit: self.unit.clone(),
-            container: self.container.clone(),
-            pod: self.pod.clone(),
-        };
-        label.name()
     }
 }
 

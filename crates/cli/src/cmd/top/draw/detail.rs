@@ -122,7 +122,7 @@ fn figures(canvas: &mut Canvas<'_>, target: &TargetView, y: u16) {
 /// The line below the figures: who it is, as far as that is known.
 fn who(canvas: &mut Canvas<'_>, target: &TargetView, y: u16) {
     let who = &target.who;
-    let name = who.short_name();
+    let name = who.label.name();
     let command = text::runs(who);
     let known = [&who.user, &name, &command].into_iter().flatten();
     let known: Vec<String> = known.map(|text| text::clean(text)).collect();

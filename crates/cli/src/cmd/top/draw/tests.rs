@@ -19,6 +19,7 @@ use strata_host::observe::overview::{
     AgesView, Budget, HostView, MappingView, NR_AGES, Snapshot, TargetKind, TargetView, WINDOWS_S,
     WhoView, WindowView,
 };
+use strata_host::observe::programs::Label;
 use strata_linux::hold_up::HoldUpReport;
 use strata_linux::process::{MachineMemory, MappingClass};
 
@@ -157,7 +158,7 @@ fn redis() -> TargetView {
     TargetView {
         budget: Some(Budget::new(448 * MIB, 412 * MIB)),
         who: WhoView {
-            unit: Some("redis-server.service".to_owned()),
+            label: Label::of("/system.slice/redis-server.service"),
             pid: Some(812),
             command: Some("/usr/bin/redis-server 127.0.0.1:6379".to_owned()),
             user: Some("redis".to_owned()),

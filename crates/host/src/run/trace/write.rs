@@ -1,20 +1,18 @@
 //! Lines into a file, on a thread of its own: a disk may be slow, and the loop waits for nobody.
 //!
-//! **Owns** the file, its thread, and when a trace can't go on. **Does not own** what is in a line.
+//! **Owns** the file, and when a trace can't go on. **Does not own** the thread (`Worker`), nor what is in a line.
 //!
 //! **Invariants**
-//! - I1: whoever writes never waits, but at the end, for [`END_WAIT_MAX`] at most.
+//! - I1: whoever writes never waits, but at the end, for some seconds at most.
 //! - I2: the thread wakes about once a second, or each [`CHUNK_BYTES`]: a thread that ran at each tick would be one more
 //!   that wants a processor, which the loop looks at.
 
 use crate::whole_file;
-use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
-use std::thread;
 use std::time::{Duration, Instant};
 use strata_control::trace::Turn;
+use strata_linux::actuator::Worker;
 
 /// Bytes of text that are handed over at once.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -22,8 +20,6 @@ const CHUNK_BYTES: usize = 64 << 10;
 const CHUNK_TIME: Duration = Duration::from_secs(1);
 /// Chunks that wait for the disk; more, and the trace ends.
 const CHUNKS_MAX: usize = 256;
-/// The end is not waited for any longer.
-const END_WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// A file that grows.
 #[derive(Debug)]
@@ -33,31 +29,26 @@ pub(super) struct Writer {
     since: Instant,
     nr_bytes: u64,
     nr_bytes_max: u64,
-    chunks: SyncSender<Vec<u8>>,
-    /// The thread's last word.
-    end: Receiver<io::Result<()>>,
+    worker: Worker<Vec<u8>, io::Result<()>>,
 }
 
 impl Writer {
     /// Empties the file and starts the thread.
     pub(super) fn start(path: &Path, nr_bytes_max: u64) -> io::Result<Writer> {
-        let file = whole_file::truncate(path)?;
-        let (chunks, received) = sync_channel(CHUNKS_MAX);
-        let (tell, end) = sync_channel(1);
-        thread::Builder::new()
-            .name("strata-trace".to_owned())
-            .spawn(move || {
-                // Nobody listens any more where the end was not waited for.
-                let _ = tell.send(write_all(file, &received));
-            })?;
+        let mut file = Some(whole_file::truncate(path)?);
+        let worker = Worker::start("strata-trace", CHUNKS_MAX, move |chunk: Vec<u8>, _| {
+            let written = file.as_mut().map_or(Ok(()), |file| file.write_all(&chunk));
+            // What comes after a hole is not written.
+            file.take_if(|_| written.is_err());
+            written
+        })?;
         Ok(Writer {
             path: path.to_owned(),
             lines: Vec::new(),
             since: Instant::now(),
             nr_bytes: 0,
             nr_bytes_max,
-            chunks,
-            end,
+            worker,
         })
     }
 
@@ -86,13 +77,13 @@ impl Writer {
 
     fn send(&mut self) -> Option<String> {
         self.since = Instant::now();
-        match self.chunks.try_send(std::mem::take(&mut self.lines)) {
-            Ok(()) => None,
-            Err(TrySendError::Full(_)) => {
-                Some(self.trouble(&"the file takes it in too slowly; choose another place for it"))
-            }
-            Err(TrySendError::Disconnected(_)) => Some(self.last_word(END_WAIT_MAX)),
+        let mut reports = std::iter::from_fn(|| self.worker.poll());
+        if let Some(error) = reports.find_map(Result::err) {
+            return Some(self.trouble(&error));
         }
+        let sent = self.worker.try_submit(std::mem::take(&mut self.lines));
+        let why = "the file takes it in too slowly; choose another place for it";
+        sent.is_err().then(|| self.trouble(&why))
     }
 
     /// Waits until all is written; returns what went wrong.
@@ -100,45 +91,20 @@ impl Writer {
         if let Some(trouble) = self.send() {
             return Some(trouble);
         }
-        let Writer {
-            chunks, end, path, ..
-        } = self;
-        drop(chunks);
-        match end.recv_timeout(END_WAIT_MAX) {
-            Ok(Ok(())) => None,
-            Ok(Err(error)) => Some(trouble(&path, &error)),
-            Err(RecvTimeoutError::Timeout) => {
-                Some(trouble(&path, &"its end could not be written in time"))
-            }
-            Err(RecvTimeoutError::Disconnected) => {
-                Some(trouble(&path, &"the thread that writes it has ended"))
-            }
-        }
-    }
-
-    fn last_word(&self, most: Duration) -> String {
-        match self.end.recv_timeout(most) {
-            Ok(Err(error)) => self.trouble(&error),
-            _ => self.trouble(&"the thread that writes it has ended"),
+        let nr_left = self.worker.nr_in_flight();
+        let reports = self.worker.stop();
+        let is_late = reports.len() < nr_left;
+        match reports.into_iter().find_map(Result::err) {
+            Some(error) => Some(self.trouble(&error)),
+            None => is_late.then(|| self.trouble(&"its end could not be written in time")),
         }
     }
 
     fn trouble(&self, why: &dyn std::fmt::Display) -> String {
-        trouble(&self.path, why)
+        let path = self.path.display().to_string();
+        let path = strata_linux::plain::line(&path);
+        format!("the trace in {path} ends here, the run goes on: {why}")
     }
-}
-
-fn trouble(path: &Path, why: &dyn std::fmt::Display) -> String {
-    let path = path.display().to_string();
-    let path = strata_linux::plain::line(&path);
-    format!("the trace in {path} ends here, the run goes on: {why}")
-}
-
-fn write_all(mut file: File, chunks: &Receiver<Vec<u8>>) -> io::Result<()> {
-    for chunk in chunks {
-        file.write_all(&chunk)?;
-    }
-    file.flush()
 }
 
 #[cfg(test)]

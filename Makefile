@@ -1,6 +1,6 @@
 # Thin over scripts/: each can be run by itself and says at its top what it does.
 .DEFAULT_GOAL := help
-.PHONY: help run test test-rest check-all test-guest test-long check bench evaluate evaluate-plan evaluate-guard evaluate-park evaluate-tiers evaluate-density coverage fuzz man package fmt clean
+.PHONY: help run test test-rest check-all test-guest test-long check bench evaluate evaluate-plan evaluate-guard evaluate-park evaluate-tiers evaluate-density evaluate-letters coverage fuzz man package fmt clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -54,6 +54,9 @@ evaluate-tiers: ## what goes to slower memory and comes up, in guests with two n
 
 evaluate-plan: ## do plans come true? the tables of docs/validation/plan-validation.md
 	@scripts/evaluate-plan.sh
+
+evaluate-letters: ## what the letters of the multi-generational LRU claim, tried here; writes docs/validation/letters.md (ROW=n; QUICK=1: writes nothing)
+	@scripts/evaluate-letters.sh
 
 man: ## the manual pages, one for each verb, to target/man/
 	@scripts/setup.sh

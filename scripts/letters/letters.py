@@ -218,7 +218,7 @@ ROWS = {
     1: (row_1, list(ARMS), {"iops": "IOPS", "read": "4 KiB of the device for 1000 reads", "cpu_us": "CPU for each read, us"}, "iops", FASTER),
     2: (row_2, list(ARMS), {"per_s": "gets a second", "p99_us": "99 % of 8 gets within, us", "faults": "major faults for 1000 gets", "cpu_us": "CPU for each get, us", "missing": "values missing"}, "per_s", FASTER),
     5: (row_5, list(ARMS), {"scanned": "scanned for each reclaimed", "freed": "reclaimed, pages", "per_s": "operations a second", "faults": "major faults for 1000 operations"}, "scanned", FEWER),
-    8: (row_8, list(ARMS), {"faults": "major faults for each call", "p50_us": "half of the calls within, us", "p99_us": "99 % (of 40: all) within, us", "read": "read from the disk, MiB"}, "faults", FEWER),
+    8: (row_8, list(ARMS), {"faults": "major faults for each call", "p50_us": "half of the calls within, us", "p99_us": "99 % within, us", "read": "read from the disk, MiB"}, "faults", FEWER),
     10: (row_10, [WINDOW, "+distance", "+distance=always", "+distance=series"], {"misses": "misses", "seconds": "seconds, by the simulator's prices"}, "seconds", FEWER),
     11: (row_11, list(PROMOTING), {"seconds": "seconds, by the simulator's prices", "hits": "hits on the fast node", "moved": "pages that came up"}, "seconds", FEWER),
 }

@@ -64,7 +64,7 @@ impl Parker {
     /// Starts the thread.
     ///
     /// # Errors
-    /// There can be none.
+    /// The thread can't be started.
     pub fn start(access: AccessChoice) -> io::Result<Parker> {
         let (jobs, received) = sync_channel(1);
         let (sender, done) = channel();

@@ -62,7 +62,7 @@ pub type CacheMover = Worker<CacheMoveRequest, CacheMoveReport>;
 /// Starts that thread.
 ///
 /// # Errors
-/// There can be none.
+/// The thread can't be started.
 pub fn start_cache_mover() -> io::Result<CacheMover> {
     Worker::start("strata-cachemov", IN_FLIGHT_MAX, |request, stop| {
         carry_out(&request, &|| stop.is_set())

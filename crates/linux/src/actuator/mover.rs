@@ -92,7 +92,7 @@ pub type Mover = Worker<MoveRequest, MoveReport>;
 /// Starts that thread.
 ///
 /// # Errors
-/// There can be none.
+/// The thread can't be started.
 pub fn start_mover() -> io::Result<Mover> {
     let mut counts = MapCounts::new();
     Worker::start("strata-mover", IN_FLIGHT_MAX, move |request, stop| {

@@ -52,7 +52,7 @@ impl CpuBound {
 /// or unpolled.
 ///
 /// # Errors
-/// There can be none.
+/// The thread can't be started.
 pub fn start_pageout(
     source: Box<dyn AccessSource>,
     in_flight_max: usize,

@@ -129,7 +129,7 @@ impl Recall {
     /// Starts the thread; `room_bytes` is how much may be read in at that moment.
     ///
     /// # Errors
-    /// There can be none.
+    /// The thread can't be started.
     pub fn start(room_bytes: impl Fn() -> u64 + Send + Sync + 'static) -> io::Result<Recall> {
         let worker = Worker::start(
             "strata-recall",

@@ -27,7 +27,7 @@ pub type ShrinkThread<Request = u64> = Worker<Request, ShrinkOutcome>;
 /// Starts the thread. `shrink` asks the kernel, which may take seconds, and returns the bytes that were reclaimed.
 ///
 /// # Errors
-/// There can be none.
+/// The thread can't be started.
 pub fn start_shrink<Request: Send + 'static>(
     mut shrink: impl FnMut(Request) -> Result<u64, ReclaimError> + Send + 'static,
 ) -> io::Result<ShrinkThread<Request>> {

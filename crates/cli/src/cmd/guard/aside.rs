@@ -27,7 +27,7 @@ impl<T: Send + 'static, E: Send + 'static> Talker<T, E> {
     /// Starts the thread; what is said while so many words wait is lost.
     ///
     /// # Errors
-    /// There can be none.
+    /// The thread can't be started.
     pub(super) fn start(
         name: &str,
         waiting_max: usize,

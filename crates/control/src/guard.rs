@@ -186,7 +186,7 @@ pub struct Counted<'a> {
     pub returned: NrPages,
     /// Page cache that nobody maps and that was not read for so long, pages.
     pub cache_idle_for: &'a dyn Fn(Duration) -> u64,
-    /// The same in memory, read again since the last look, and not for so long before that.
+    /// Page cache that nobody maps and that was read again since the last look, and not for so long before that, pages.
     pub cache_used_after: &'a dyn Fn(Duration) -> u64,
 }
 

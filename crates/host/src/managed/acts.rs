@@ -7,7 +7,7 @@ use super::by_amount::{self, Hand};
 use super::caches::Caches;
 use super::group::{Asks, Group};
 use super::room::{Footprint, Room, of_last};
-use super::splits::Looked;
+use super::takes::Looked;
 use super::{Managed, WhyNotMore};
 use crate::engine::census::cache::{Done, GroupCache, Outcome, Which};
 use crate::observe::Observer;

@@ -19,8 +19,7 @@ pub(super) struct OfGroup {
     ages: Option<CacheAges>,
     /// Came back since the last look at the promise.
     nr_returned: u64,
-    /// Was read again since, by the time for which it had not been, milliseconds; all of it was in memory.
-    read_again: BTreeMap<u64, u64>,
+    read_again: ReadAgain,
     /// Asked for, and not known yet to have gone.
     nr_going: u64,
     /// Went since the last census, by class, and since the last look at the promise.
@@ -29,6 +28,20 @@ pub(super) struct OfGroup {
     /// Was asked for since the last census and stayed.
     nr_stuck: u64,
     nr_dropped: u64,
+}
+
+/// Pages in memory that were read again since the last look, by the time for which they had not been, milliseconds.
+#[derive(Debug, Default)]
+pub(super) struct ReadAgain(BTreeMap<u64, u64>);
+
+impl ReadAgain {
+    /// Those that had not been read for so long.
+    pub(super) fn after(&self, age: Duration) -> u64 {
+        self.0
+            .range(age.as_millis() as u64..)
+            .map(|(_, nr)| nr)
+            .sum()
+    }
 }
 
 impl OfGroup {
@@ -105,7 +118,7 @@ impl OfGroup {
     }
 
     /// The promise is looked at: what came back since it was last, and what was read again, by age.
-    pub(super) fn look(&mut self) -> (u64, BTreeMap<u64, u64>) {
+    pub(super) fn look(&mut self) -> (u64, ReadAgain) {
         self.nr_gone_since_look = 0;
         let read_again = std::mem::take(&mut self.read_again);
         (std::mem::take(&mut self.nr_returned), read_again)
@@ -147,7 +160,7 @@ impl OfGroup {
     pub(super) fn found(&mut self, found: GroupCache) {
         self.nr_returned += found.nr_returned_pages;
         for (age_ms, nr_pages) in &found.ages.read_again {
-            *self.read_again.entry(*age_ms).or_default() += nr_pages;
+            *self.read_again.0.entry(*age_ms).or_default() += nr_pages;
         }
         (self.nr_gone, self.nr_stuck) = ([0; NR_CACHE_CLASSES], 0);
         self.ages = Some(found.ages);
@@ -211,6 +224,10 @@ mod tests {
         assert_eq!(cache.look().0, 0);
         assert_eq!(cache.spent(), 0);
         cache.found(census(300, 150, 50));
-        assert_eq!((cache.away(), cache.look().0, cache.look().0), (150, 50, 0));
+        let ((nr_returned, read_again), away) = (cache.look(), cache.away());
+        assert_eq!((away, nr_returned, cache.look().0), (150, 50, 0));
+        let after = |seconds| read_again.after(Duration::from_secs(seconds));
+        assert_eq!((after(20), after(21)), (50, 0));
+        assert_eq!(cache.look().1.after(Duration::ZERO), 0, "told once");
     }
 }

@@ -7,7 +7,7 @@ use super::by_amount::Fares;
 use super::cache::OfGroup;
 use super::choice::Chosen;
 use super::kinds::{ByKind, Silence};
-use super::promised::{self, Promised};
+use super::promised::Promised;
 use super::rules::Rule;
 use super::status::{GroupStatus, WhyNotMore};
 use super::waits::{self, Waits};
@@ -21,7 +21,7 @@ use strata_control::guard::{self, Counted, Leaning, Offer, Walked};
 use strata_control::last_resort::Exposed;
 use strata_control::oldest::Holder;
 use strata_control::page_cache::NR_CACHE_CLASSES;
-use strata_control::promise::{Keeper, Promise, Standing};
+use strata_control::promise::{Keeper, Standing};
 use strata_control::quiet::{Quiet, Seen};
 use strata_linux::addr::PAGE_BYTES;
 use strata_linux::cgroup::GroupReader;
@@ -134,7 +134,7 @@ impl Group {
             rule: chosen.rule.clone(),
             protected_bytes: chosen.reader.protected_bytes(),
             fares: Fares::default(),
-            keeper: Keeper::new(promise_of(chosen.rule, 0, None)),
+            keeper: Keeper::new(chosen.rule.promise_of(0, None)),
             resident: NrPages::default(),
             used_lately: NrPages::default(),
             used_within: BTreeMap::new(),
@@ -171,7 +171,7 @@ impl Group {
             self.stuck = Stuck::default();
             self.silence = Silence::default();
             let nr_pages = self.resident.total() + self.away.total();
-            self.keeper.promise(promise_of(rule, nr_pages, self.read));
+            self.keeper.promise(rule.promise_of(nr_pages, self.read));
         }
     }
 
@@ -362,17 +362,14 @@ impl Group {
         if self.is_promised_by_time() {
             let footprint = resident.total() + all_away.total();
             self.keeper
-                .promise(promise_of(&self.rule, footprint, self.read));
+                .promise(self.rule.promise_of(footprint, self.read));
         }
         let counted = Counted {
             resident,
             away: all_away,
             returned,
             cache_idle_for: &|age| self.cache.older_than(age).unwrap_or(0),
-            cache_used_after: &|age| {
-                let used = read_again.range(age.as_millis() as u64..);
-                used.map(|(_, nr_pages)| nr_pages).sum()
-            },
+            cache_used_after: &|age| read_again.after(age),
         };
         walked.look(&mut self.keeper, at, id, counted);
         (self.growth).look(at, (self.resident.total() + away.total()) * PAGE_BYTES);
@@ -611,17 +608,6 @@ impl Group {
             kinds: self.kinds(),
         }
     }
-}
-
-/// What a rule promises of a group of so many pages.
-fn promise_of(rule: &Rule, nr_footprint_pages: u64, read: Option<Duration>) -> Promise {
-    // Nothing may come back where nothing is taken for being idle.
-    let none = Promise {
-        share_per_min: 0.0,
-        min_age: rule.min_age,
-        stall_share: rule.stall_share,
-    };
-    promised::promise_of(rule.promise, none, nr_footprint_pages, read)
 }
 
 /// With so much page cache.

@@ -44,7 +44,6 @@ mod recalls;
 mod resort;
 mod room;
 mod rules;
-mod splits;
 mod status;
 mod takes;
 mod tiers;

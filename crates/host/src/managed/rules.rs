@@ -8,7 +8,7 @@
 //!
 //! **Owns** rules and what they fit. **Does not own** how people write them (the command line), nor what follows.
 
-use super::promised::Promised;
+use super::promised::{Promised, promise_of};
 use super::writes::SwapWriteBound;
 use crate::observe::programs::Label;
 use crate::park::Keep;
@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 use strata_control::last_resort::WhenShort;
-use strata_control::promise::{STALL_SHARE, walk_interval};
+use strata_control::promise::{Promise, STALL_SHARE, walk_interval};
 use strata_control::shortage::Free;
 use strata_linux::cgroup::mount_point;
 use strata_lru::PromotionStrategy;
@@ -247,6 +247,19 @@ impl Default for CacheFirst {
             of_host: true,
             below_limits: true,
         }
+    }
+}
+
+impl Rule {
+    /// What it promises of a group of so many pages, of which each takes so long to be read back.
+    pub(super) fn promise_of(&self, nr_footprint_pages: u64, read: Option<Duration>) -> Promise {
+        // Nothing may come back where nothing is taken for being idle.
+        let none = Promise {
+            share_per_min: 0.0,
+            min_age: self.min_age,
+            stall_share: self.stall_share,
+        };
+        promise_of(self.promise, none, nr_footprint_pages, read)
     }
 }
 

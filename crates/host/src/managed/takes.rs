@@ -8,7 +8,11 @@
 //! - I2: what the thread has to do is bounded by pages, so that a thousand small processes are one turn's work, as a large
 //!   one is.
 
-use super::splits::Splits;
+mod splits;
+
+pub(super) use splits::Looked;
+
+use self::splits::Splits;
 use crate::observe::SpaceId;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;

@@ -13,23 +13,23 @@ use strata_lru::{GroupId, TimeMs};
 
 /// A group in which huge pages are looked at.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Looked {
+pub(crate) struct Looked {
     /// What is not used for so long is idle.
-    pub(super) min_age: Duration,
-    pub(super) nr_resident_pages: u64,
+    pub(crate) min_age: Duration,
+    pub(crate) nr_resident_pages: u64,
     /// Its promise has room, and so has swap.
-    pub(super) may_give: bool,
+    pub(crate) may_give: bool,
 }
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(super) struct Splits {
+pub(crate) struct Splits {
     of_group: BTreeMap<GroupId, (Worth, SplitHuge<HugePage>)>,
 }
 
 impl Splits {
     /// To be called after each walk: what to split now, of each group.
-    pub(super) fn after_walk(
+    pub(crate) fn after_walk(
         &mut self,
         at: Duration,
         ledger: &Ledger,

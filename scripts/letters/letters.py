@@ -184,7 +184,7 @@ def simulated(bench, *arguments):
 
 
 def row_10(bench, stack):
-    """Replicas of which one is asked, as letters-sim.md has them."""
+    """Replicas of which one is asked."""
     for name, trace, groups in (("two", "gen:replicas,groups=2,ahead=2,accesses=1000000", "ab"), ("three", "gen:replicas,ahead=2,accesses=1000000", "abc")):
         for model in ("v6.1", "v6.14"):
 
@@ -326,12 +326,13 @@ def table(path, row):
         print("| | arm | " + " | ".join(figures.values()) + " |\n|---|---" + "|---:" * len(figures) + "|")
         for case in unique(of_kernel, "case"):
             for arm in arms:
-                cells = []
+                cells, counted = [], len(values(of_kernel, case=case, arm=arm, figure=next(iter(figures))))
+                label = arm if counted == rounds else f"{arm} ({counted} of {rounds} rounds count)"
                 for figure in figures:
                     found = list(values(of_kernel, case=case, arm=arm, figure=figure).values())
                     shown = [min(found), statistics.median(found), max(found)] if len(found) > 1 else found
                     cells.append(", ".join(map(number, shown)) or "-")
-                print("| " + " | ".join([case, arm, *(f"[{cell}]" if ", " in cell else cell for cell in cells)]) + " |")
+                print("| " + " | ".join([case, label, *(f"[{cell}]" if ", " in cell else cell for cell in cells)]) + " |")
         print()
     if not lines:
         print("Not measured.")

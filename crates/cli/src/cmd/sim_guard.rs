@@ -138,7 +138,7 @@ fn row(group: &GuardedGroup) -> [String; 10] {
         bytes(group.came_back_bytes),
         group.came_back_worst_min.percent(),
         seconds(group.resting_ms),
-        (group.faults[0] + group.faults[1]).to_string(),
+        group.faults.iter().sum::<u64>().to_string(),
         format!("{} ms", group.fault_ns / 1_000_000),
     ]
 }

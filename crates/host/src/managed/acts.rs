@@ -182,6 +182,13 @@ impl Managed {
 
     /// Huge pages of which little is used are split, where the group has to give and swap has room.
     fn split_huge(&mut self, observer: &Observer, swap_room_pages: u64) {
+        let Some(takes) = self
+            .takes
+            .as_mut()
+            .filter(|_| self.config.hand != Hand::Amount)
+        else {
+            return;
+        };
         let is_meant = |(id, group): &(&GroupId, &Group)| {
             group.is_promised() && !self.guests.contains(id) && group.leaning() != Leaning::FileOnly
         };
@@ -195,13 +202,6 @@ impl Managed {
             (*id, looked)
         };
         let groups = self.groups.iter().filter(is_meant).map(looked).collect();
-        let Some(takes) = self
-            .takes
-            .as_mut()
-            .filter(|_| self.config.hand != Hand::Amount)
-        else {
-            return;
-        };
         let ledger = self.pages.ledger();
         let chosen = takes.splits.after_walk(observer.elapsed(), ledger, &groups);
         if chosen.is_empty() {

@@ -74,7 +74,8 @@ impl DeviceNumber {
 
     fn most(self, swapped_bytes: u64, places: HashSet<(u64, u64)>) -> Option<u64> {
         let seen_bytes = places.len() as u64 * PAGE_BYTES;
-        // A group at its limit swaps while it is read. Else some of what is seen is charged to another group.
+        // A group at its limit swaps while it is read, so that up to an eighth more is seen than was counted. What is more than that
+        // is charged to another group.
         let is_all_its_own = seen_bytes <= swapped_bytes + swapped_bytes / 8;
         let elsewhere = places.iter().filter(|(device, _)| *device != self.0);
         let elsewhere_bytes = elsewhere.count() as u64 * PAGE_BYTES;

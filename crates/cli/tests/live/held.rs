@@ -144,7 +144,8 @@ fn holds(actuator: &str, swap: &str) {
     // seconds with swap nearly empty: the kernel found nothing to take, by counts of its own that were seconds old.
     let (nr_raises, highest) = (number("/limit/nr_raises"), number("/limit/peak_bytes"));
     assert!(nr_raises < 10, "{report:#}");
-    assert_eq!(highest > BACKSTOP_BYTES, nr_raises > 0, "{report:#}");
+    // From a step below the budget a raise may end below where the limit stood at first.
+    assert!(highest <= BACKSTOP_BYTES || nr_raises > 0, "{report:#}");
     assert!(seen.peak <= highest, "{seen:?} {report:#}");
     // A walk after the program's end finds nothing; the report tells how its pages stood before. Once it told of 69 of 180
     // MiB: pageout had found the others gone before the end was noticed.

@@ -360,12 +360,8 @@ fn rules_hold_a_group_to_its_memory_and_a_hang_up_has_them_read_again() {
 }
 
 #[test]
-fn what_several_processes_map_goes_by_amount_where_the_kernel_can_be_asked() {
-    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
-    if memory_mount().is_some_and(|(_, is_v1)| is_v1) {
-        skip!("cgroup v1 can't be asked for an amount");
-    }
-    let _guard = Guard::new();
+fn what_several_processes_map_goes_by_amount() {
+    live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
     let mut idler = Idler::start("shared");
     // Children that sleep map all of it.
     idler.touch.ask("fork 2");

@@ -1,8 +1,9 @@
-//! `strata guard` within bounds of time and of writes to swap.
+//! `strata guard` within bounds of time, of writes to swap, and of what the kernel is asked for.
 
 use crate::support::prelude::*;
 
 use crate::guard::{Idler, bytes, end, guard, of, wait_for};
+use strata_linux::cgroup::{Amount, GroupReader, reclaim_from};
 use strata_linux::swap::swap_areas;
 
 #[test]
@@ -74,4 +75,24 @@ fn without_swap_and_where_it_is_nearly_full_anonymous_memory_stays_and_that_is_t
         end(live);
     }
     idler.end();
+}
+
+#[test]
+fn the_kernel_takes_little_more_than_it_is_asked_for_and_no_limit_changes() {
+    live!("memory_cgroup", "zram");
+    let swap = OwnSwap::zram("128M");
+    let idler = Idler::start("amount");
+    let (before, used_bytes) = (idler.group.values(), idler.group.usage_bytes());
+    let reader = GroupReader::open(&idler.group.path).expect("a group");
+    let amount = Amount {
+        bytes: 8 * MIB,
+        swappiness: None,
+    };
+    let freed_bytes = reclaim_from(&reader, amount).expect("anonymous memory and swap");
+    let went_bytes = used_bytes - idler.group.usage_bytes();
+    assert!(freed_bytes >= 7 * MIB, "{freed_bytes}");
+    assert!(went_bytes < 40 * MIB, "{went_bytes} of {used_bytes}");
+    assert_eq!(idler.group.values(), before);
+    idler.end();
+    drop(swap);
 }

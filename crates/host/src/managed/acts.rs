@@ -19,6 +19,7 @@ use strata_linux::addr::PAGE_BYTES;
 use strata_linux::cgroup::is_reclaimed_by_amount;
 use strata_linux::swap;
 use strata_lru::ages::{Moved, NrPages, On};
+use strata_lru::machine::CgroupVersion;
 use strata_lru::{GroupId, Kind};
 
 /// Free swap that is left to others, as a part of all swap: one tenth.
@@ -107,6 +108,8 @@ impl Managed {
                     && self.prices.prefer_amount()
                     && group.idle_pages().total() >= by_amount::STEP_PAGES_MIN
                     && group.fares.may_take(at)
+                    // On v1 the kernel can't be told which kind to take.
+                    && group.reader().version() == CgroupVersion::V2
                     && is_reclaimed_by_amount(group.reader())
             }
         }

@@ -94,7 +94,8 @@ impl GroupReader {
         &self.name
     }
 
-    pub(super) fn version(&self) -> Version {
+    /// The version of the hierarchy that counts memory.
+    pub fn version(&self) -> Version {
         self.version
     }
 

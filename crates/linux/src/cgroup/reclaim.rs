@@ -1,6 +1,6 @@
 //! Reclaiming ahead of the limit: the kernel chooses the pages, our thread pays for it.
 //!
-//! **Owns** `memory.reclaim` (v2) and the dip of `memory.limit_in_bytes` (v1). **Does not own**
+//! **Owns** `memory.reclaim` (v2), `memory.force_empty` and the dip of `memory.limit_in_bytes` (v1). **Does not own**
 //! when and how much.
 //!
 //! **Invariants**
@@ -16,14 +16,15 @@
 //! reclaim takes.
 
 use std::io;
-use std::path::Path;
-use std::sync::atomic::Ordering;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use super::file::{children, lock};
 use super::{BudgetGroup, CgroupError, ControlFile, GroupReader, ReclaimError, UNLIMITED};
 use crate::addr::PAGE_BYTES;
-use crate::sys::deadline::Deadline;
+use crate::sys::deadline::{Deadline, Interrupted};
 use strata_lru::machine::{CgroupVersion as Version, GroupStats};
 
 /// Where an amount is asked for on v2.
@@ -43,6 +44,8 @@ const FILE_MARGIN: u64 = 2;
 
 /// What takes all of a group on v1.
 const EMPTY_FILE: &str = "memory.force_empty";
+/// How often it is read how much of it has gone: of page cache the kernel takes a few mebibytes in that time.
+const LOOK_PAUSE: Duration = Duration::from_micros(200);
 /// How often all of a group is asked for: what was accessed before goes at the second time.
 const ROUNDS_MAX: u32 = 4;
 /// A round that brought less is the last.
@@ -59,10 +62,17 @@ enum Dip {
     TimedOut,
 }
 
-/// Whether the kernel can be asked for an amount of a group alone: on v2, where no group is below it.
+/// Where the kernel is asked to take of a group.
+fn take_file(group: &GroupReader) -> PathBuf {
+    group.path().join(match group.version() {
+        Version::V2 => RECLAIM_FILE,
+        Version::V1 => EMPTY_FILE,
+    })
+}
+
+/// Whether the kernel can be asked for an amount of a group alone: where no group is below it.
 pub fn is_reclaimed_by_amount(group: &GroupReader) -> bool {
-    let has_file = group.path().join(RECLAIM_FILE).exists();
-    has_file && children(group.path()).next().is_none()
+    take_file(group).exists() && children(group.path()).next().is_none()
 }
 
 /// What the kernel is asked to reclaim.
@@ -93,12 +103,18 @@ impl Amount {
 /// that can't be told the swappiness goes by its own, unless that is to be 0: then it is not asked.
 ///
 /// # Errors
-/// [`ReclaimError::NothingReclaimable`]: back off. Or the group failed, as on v1, which has no such file.
+/// [`ReclaimError::NothingReclaimable`]: back off. Or the group failed.
 pub fn reclaim_from(group: &GroupReader, amount: Amount) -> Result<u64, ReclaimError> {
-    let file = group.path().join(RECLAIM_FILE);
+    let file = take_file(group);
     let bytes = amount.bytes;
     let before = group.usage_bytes().unwrap_or(0);
     let control = ControlFile::open_write(file.clone())?;
+    if group.version() == Version::V1 {
+        return match amount.swappiness {
+            Some(0) => Err(ReclaimError::NothingReclaimable(group.path().to_owned())),
+            _ => empty_in_part(group, &control, bytes, before),
+        };
+    }
     let (words, older) = amount.words();
     let mut result = control.write(&words);
     if amount.swappiness.is_some() && errno_of(&result) == Some(libc::EINVAL) {
@@ -111,16 +127,47 @@ pub fn reclaim_from(group: &GroupReader, amount: Amount) -> Result<u64, ReclaimE
     outcome_v2(&result, group.path(), &file, bytes, freed)
 }
 
+/// On v1 all of a group can be asked for, and no part: a second thread reads how much has gone, and interrupts the call. No limit
+/// is touched, so whoever dies here leaves nothing behind.
+fn empty_in_part(
+    group: &GroupReader,
+    control: &ControlFile,
+    bytes: u64,
+    before: u64,
+) -> Result<u64, ReclaimError> {
+    let failed = |source| CgroupError::io("writing", &control.path, source);
+    let caller = Interrupted::this_thread().map_err(failed)?;
+    let freed = || before.saturating_sub(group.usage_bytes().unwrap_or(before));
+    let (has_returned, start) = (AtomicBool::new(false), Instant::now());
+    let result = thread::scope(|scope| {
+        let watch = || {
+            while !has_returned.load(Ordering::SeqCst) {
+                thread::sleep(LOOK_PAUSE);
+                if freed() >= bytes || start.elapsed() > RECLAIM_TIME_MAX {
+                    caller.now();
+                }
+            }
+        };
+        let watcher = thread::Builder::new().name("strata-amount".to_owned());
+        let is_watched = watcher.spawn_scoped(scope, watch);
+        let result = is_watched.and_then(|_| control.write("0"));
+        has_returned.store(true, Ordering::SeqCst);
+        result
+    });
+    match (result, freed()) {
+        (Err(error), _) if error.raw_os_error() != Some(libc::EINTR) => Err(failed(error).into()),
+        (_, 0) => Err(ReclaimError::NothingReclaimable(group.path().to_owned())),
+        (_, freed) => Ok(freed),
+    }
+}
+
 /// Has the kernel take all that it can of a group and of those below, until it finds hardly anything more. Returns by how much
 /// usage fell.
 ///
 /// # Errors
 /// There is no way to ask for it (the root group), or the group failed.
 pub fn reclaim_all(group: &GroupReader) -> Result<u64, CgroupError> {
-    let file = match group.version() {
-        Version::V2 => group.path().join(RECLAIM_FILE),
-        Version::V1 => group.path().join(EMPTY_FILE),
-    };
+    let file = take_file(group);
     let control = ControlFile::open_write(file.clone())?;
     let before = group.usage_bytes().unwrap_or(0);
     let mut usage = before;

@@ -1,4 +1,4 @@
-//! A bound on a system call that has none: a timer whose signal makes the call return EINTR.
+//! A bound on a system call that has none: a signal, by a timer or from another thread, makes the call return EINTR.
 //!
 //! SIGURG is used because its default is to do nothing: whoever does not expect it does not notice.
 //! Its handler is installed once, for the whole process, and does nothing either; a call is
@@ -27,10 +27,7 @@ pub(crate) struct Deadline {
 impl Deadline {
     /// Starts the timer for the calling thread.
     pub(crate) fn for_this_thread(period: Duration) -> io::Result<Deadline> {
-        static HANDLER: OnceLock<Result<(), i32>> = OnceLock::new();
-        HANDLER
-            .get_or_init(|| install_handler().map_err(|error| error.raw_os_error().unwrap_or(0)))
-            .map_err(io::Error::from_raw_os_error)?;
+        handle()?;
         let deadline = Deadline {
             timer: make_timer()?,
         };
@@ -55,6 +52,33 @@ impl Drop for Deadline {
         // SAFETY: the timer was made by us and is deleted once, here.
         unsafe { libc::timer_delete(self.timer) };
     }
+}
+
+/// A thread whose calls others may interrupt.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Interrupted(libc::pid_t);
+
+impl Interrupted {
+    /// The calling thread.
+    pub(crate) fn this_thread() -> io::Result<Interrupted> {
+        handle()?;
+        Ok(Interrupted(rustix::thread::gettid().as_raw_nonzero().get()))
+    }
+
+    /// Interrupts the call that it is in. One that is just about to begin is not interrupted: say it again.
+    pub(crate) fn now(self) {
+        let own = rustix::process::getpid().as_raw_nonzero().get();
+        // SAFETY: the call takes numbers only. A thread that has ended, or another one of this process that was given its
+        // number since, gets a signal that does nothing.
+        unsafe { libc::syscall(libc::SYS_tgkill, own, self.0, SIGNAL) };
+    }
+}
+
+fn handle() -> io::Result<()> {
+    static HANDLER: OnceLock<Result<(), i32>> = OnceLock::new();
+    HANDLER
+        .get_or_init(|| install_handler().map_err(|error| error.raw_os_error().unwrap_or(0)))
+        .map_err(io::Error::from_raw_os_error)
 }
 
 fn install_handler() -> io::Result<()> {

@@ -1,4 +1,4 @@
-//! The example of the recording format that its document shows, and that of the first version.
+//! The example of the recording format that its document points to, and that of the first version.
 
 use crate::support;
 
@@ -6,14 +6,20 @@ use strata_trace::recording::{
     AreaName, FileName, NameKnown, Piece, RecordingWriter, SpaceEnd, SpaceName, WalkKind,
 };
 use strata_trace::{Access, Backing, Op, OpenOptions, PageKey, Via};
-use support::{about, dumped_in, info, read};
+use support::{about, info, read};
 
+/// Bytes in hexadecimal, and behind `#` what they are.
+const EXAMPLE: &str = include_str!("../recordings/example.txt");
 /// The example of the first version of the format.
 const VERSION_1: &[u8] = include_bytes!("../recordings/version-1.strata");
 
 #[test]
-fn the_document_shows_what_is_written() {
-    let bytes = dumped_in("recording-format.md");
+fn the_example_is_what_is_written() {
+    let lines = EXAMPLE.lines().filter_map(|line| line.split('#').next());
+    let bytes: Vec<u8> = lines
+        .flat_map(str::split_whitespace)
+        .map(|byte| u8::from_str_radix(byte, 16).expect("a byte"))
+        .collect();
     let mut writer = RecordingWriter::new("w", Vec::new(), &about()).expect("memory");
     let name = "job".to_owned();
     let space = SpaceName {

@@ -419,7 +419,7 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
         }
     };
     if let Some(house) = &house {
-        managed.may_halt(house.to_write());
+        managed.may_halt(house.to_write(), tell_one);
     }
     let start_parker =
         || Parker::start(config.access).context("starting the thread that parks failed");
@@ -518,13 +518,15 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
         .map_or(ExitCode::SUCCESS, ExitCode::from))
 }
 
-/// Says what was done with whole groups.
 fn tell_news(all: Vec<News>) {
-    for news in all {
-        match news {
-            News::Note(text) => print::note(&text),
-            News::Warning(text) => print::warning(&text),
-        }
+    all.into_iter().for_each(tell_one);
+}
+
+/// Says what is done with whole groups.
+fn tell_one(news: News) {
+    match news {
+        News::Note(text) => print::note(&text),
+        News::Warning(text) => print::warning(&text),
     }
 }
 

@@ -12,16 +12,16 @@ use std::time::Duration;
 use strata_control::last_resort::Moment;
 
 impl Managed {
-    /// Groups may be slowed, stopped and ended where their rules say so; what has to be undone is recorded by `to_write`.
-    pub fn may_halt(&mut self, to_write: ToWrite) {
-        self.resort = Some(Resort::new(to_write));
+    /// Groups may be slowed, stopped and ended where their rules say so; what has to be undone is recorded by `to_write`. `tell` is
+    /// called before that is done, and for what could not be done.
+    pub fn may_halt(&mut self, to_write: ToWrite, tell: fn(News)) {
+        self.resort = Some(Resort::new(to_write, tell));
     }
 
-    /// What was done with whole groups, what could not be done, and which processes were left out, since it was asked last; and
+    /// What could not be done, and which processes were left out, since it was asked last; and
     /// after the first walk by other rules, of which of them it was not told yet that nobody goes by them.
     pub fn news(&mut self) -> Vec<News> {
         let mut news = std::mem::take(&mut self.news);
-        news.extend(self.resort.iter_mut().flat_map(Resort::news));
         news.extend(self.fits.news());
         news
     }

@@ -6,7 +6,8 @@
 //! **Invariants**
 //! - I1: what lets a group go on is in the journal before it is held back: the next guard lets go on what a dead one has left.
 //!   Nobody waits for that: the group is held back at a later look, if that is still to be done.
-//! - I2: a group goes on as soon as no rule for it says "slow" or "freeze", and at the end in any case.
+//! - I2: that a group is slowed, frozen or killed is told before it is done.
+//! - I3: a group goes on as soon as no rule for it says "slow" or "freeze", and at the end in any case.
 
 use super::group::Group;
 use super::writer::ToWrite;
@@ -36,7 +37,7 @@ pub(super) struct Resort {
     turned_at: Option<Duration>,
     /// Groups that can't be held back, or not let go on, of which that was told.
     told: BTreeSet<String>,
-    news: Vec<News>,
+    tell: fn(News),
 }
 
 /// A group that is to be held back.
@@ -48,7 +49,7 @@ struct ToHold {
 }
 
 impl Resort {
-    pub(super) fn new(to_write: ToWrite) -> Resort {
+    pub(super) fn new(to_write: ToWrite, tell: fn(News)) -> Resort {
         Resort {
             decision: LastResort::default(),
             to_write,
@@ -56,7 +57,7 @@ impl Resort {
             held: BTreeMap::new(),
             turned_at: None,
             told: BTreeSet::new(),
-            news: Vec::new(),
+            tell,
         }
     }
 
@@ -139,19 +140,20 @@ impl Resort {
             return true;
         };
         let path = brake.file().to_owned();
-        let begun = recorded
-            .map_err(|source| HaltError::Journal { path, source })
-            .and_then(|()| brake.begin());
+        let recorded = recorded.map_err(|source| HaltError::Journal { path, source });
+        let begun = recorded.and_then(|()| {
+            let how = match brake.is_to_freeze() {
+                true => "frozen",
+                false => "slowed",
+            };
+            let name = group.name();
+            (self.tell)(News::Note(format!(
+                "{name} is {how}: the host is short of memory, and nothing idle is left to take"
+            )));
+            brake.begin()
+        });
         match begun {
             Ok(()) => {
-                let how = match brake.is_to_freeze() {
-                    true => "frozen",
-                    false => "slowed",
-                };
-                self.news.push(News::Note(format!(
-                    "{} is {how}: the host is short of memory, and nothing idle is left to take",
-                    group.name()
-                )));
                 mark(group, Some(&brake));
                 self.held.insert(id, brake);
             }
@@ -190,25 +192,22 @@ impl Resort {
         let Some(group) = groups.get(&id) else {
             return;
         };
-        match cgroup::kill(group.reader()) {
-            Ok(nr_processes) => self.news.push(News::Warning(format!(
+        let killed = cgroup::kill(group.reader(), |nr_processes| {
+            (self.tell)(News::Warning(format!(
                 "{} IS KILLED, as its rule asks for: the host is short of memory and nothing else is left to do; \
                  {nr_processes} processes, {} in memory",
                 group.name(),
                 Bytes(group.exposed(id).resident_bytes),
-            ))),
-            Err(error) => self.tell_once(group.name(), &error),
+            )));
+        });
+        if let Err(error) = killed {
+            self.tell_once(group.name(), &error);
         }
-    }
-
-    /// What was done since it was asked last.
-    pub(super) fn news(&mut self) -> Vec<News> {
-        std::mem::take(&mut self.news)
     }
 
     fn tell_once(&mut self, name: &str, error: &dyn std::fmt::Display) {
         if self.told.insert(name.to_owned()) {
-            self.news.push(News::Warning(error.to_string()));
+            (self.tell)(News::Warning(error.to_string()));
         }
     }
 
@@ -229,7 +228,7 @@ impl Resort {
                     group.iter_mut().for_each(|group| mark(group, None));
                     let goes_on = format!("{name} goes on: {why}");
                     let news = [Some(goes_on), told].into_iter().flatten();
-                    self.news.extend(news.map(News::Note));
+                    news.map(News::Note).for_each(self.tell);
                 }
                 Err(error) => self.tell_once(&name, &error),
             }
@@ -267,7 +266,28 @@ mod tests {
     use super::super::choice::Chosen;
     use super::super::rules::Rule;
     use super::*;
+    use std::cell::RefCell;
+    use std::path::PathBuf;
     use strata_linux::cgroup::mount_point;
+
+    thread_local! {
+        static TOLD: RefCell<Vec<News>> = const { RefCell::new(Vec::new()) };
+        static HIGH: RefCell<PathBuf> = RefCell::default();
+    }
+
+    fn note(news: News) {
+        TOLD.with_borrow_mut(|told| told.push(news));
+    }
+
+    /// One that pid 1 or this process is in or below.
+    fn groups(rule: &Rule) -> BTreeMap<GroupId, Group> {
+        let group = Group::new(&Chosen {
+            reader: GroupReader::open(&mount_point().expect("cgroups")).expect("a group"),
+            pids: Vec::new(),
+            rule,
+        });
+        BTreeMap::from([(GroupId(1), group)])
+    }
 
     #[test]
     fn a_group_that_cannot_be_held_back_is_told_once_and_left_alone() {
@@ -276,15 +296,9 @@ mod tests {
                 when_short,
                 ..Rule::default()
             };
-            // Pid 1 or this process is in it or below it.
-            let reader = GroupReader::open(&mount_point().expect("cgroups")).expect("a group");
-            let group = Group::new(&Chosen {
-                reader,
-                pids: Vec::new(),
-                rule: &rule,
-            });
-            let mut groups = BTreeMap::from([(GroupId(1), group)]);
-            let mut resort = Resort::new(ToWrite::nowhere());
+            let mut groups = groups(&rule);
+            TOLD.take();
+            let mut resort = Resort::new(ToWrite::nowhere(), note);
             for at_s in 0..30 {
                 let now = Moment {
                     at: Duration::from_secs(at_s),
@@ -295,10 +309,45 @@ mod tests {
                 assert_eq!(resort.look(now, &mut groups), at_s == 5, "{at_s}");
             }
             assert!(!groups[&GroupId(1)].exposed(GroupId(1)).is_held);
-            let [News::Warning(told)] = &resort.news[..] else {
-                panic!("{:?}", resort.news);
-            };
-            assert!(told.contains("left alone"), "{told}");
+            let told = TOLD.take();
+            assert!(
+                matches!(&told[..], [News::Warning(told)] if told.contains("left alone")),
+                "{told:?}"
+            );
         }
+    }
+
+    #[test]
+    fn that_a_group_is_slowed_is_told_before_it_is_done() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("memory.high");
+        std::fs::write(&file, "max").expect("written");
+        std::fs::write(file.with_file_name("memory.current"), "0").expect("written");
+        let brake = Brake::High {
+            file: file.clone(),
+            found: "max".to_owned(),
+            set_bytes: 0,
+        };
+        let (sender, recorded) = std::sync::mpsc::channel();
+        sender.send(Ok(())).expect("heard");
+        let tell = |news: News| {
+            let high = HIGH.with_borrow(|file| std::fs::read_to_string(file).expect("read"));
+            assert_eq!(high, "max", "{news:?}");
+            note(news);
+        };
+        HIGH.set(file.clone());
+        let mut resort = Resort::new(ToWrite::nowhere(), tell);
+        let id = GroupId(1);
+        resort.to_hold = Some(ToHold {
+            id,
+            brake,
+            recorded,
+        });
+        let mut groups = groups(&Rule::default());
+        assert!(resort.hold_recorded(&mut groups, true));
+        assert!(matches!(&TOLD.take()[..], [News::Note(told)] if told.contains("is slowed: ")));
+        assert!(groups[&id].is_slowed);
+        let high = std::fs::read_to_string(&file).expect("read");
+        assert_ne!(high.trim(), "max");
     }
 }

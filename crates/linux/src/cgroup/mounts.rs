@@ -22,7 +22,7 @@ pub(super) struct Mount {
     /// Directory it is mounted on.
     pub(super) point: PathBuf,
     /// The group that appears at the mount point, as `/proc/PID/cgroup` names it.
-    root: PathBuf,
+    pub(super) root: PathBuf,
 }
 
 impl Mount {

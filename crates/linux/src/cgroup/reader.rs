@@ -80,7 +80,7 @@ impl GroupReader {
         Ok(found)
     }
 
-    fn at(mount: &Mount, path: PathBuf) -> GroupReader {
+    pub(super) fn at(mount: &Mount, path: PathBuf) -> GroupReader {
         let inside = path.strip_prefix(&mount.point).unwrap_or(&path);
         GroupReader {
             name: name::shown(inside),

@@ -3,6 +3,7 @@
 //! The host is a group whose budget is its memory, a limit is one by itself: reclaim begins at the high mark, ends at the low one, and gets
 //! ahead of growth (`watermarks`, `pressure`). What is available of the host counts from the kernel's own watermarks on, so what goes here
 //! goes before the kernel reclaims; page cache counts as available there, and as used below a limit, as the kernel reclaims at it.
+//! Page cache would have to be reclaimed for that, so the mark of a host is no lower than those watermarks, whatever is named.
 //!
 //! **Owns** when memory counts as short, and by how much. **Does not own** reading (the host), nor what goes then
 //! (`oldest`).
@@ -74,7 +75,8 @@ pub struct Need {
     pub missing_bytes: u64,
     /// With less available it is short; 0: it never is.
     pub wanted_bytes: u64,
-    /// With less available it is short, or will be before anything more can go, as fast as it grows: at least `wanted_bytes`.
+    /// With less available it is short, or will be before anything more can go, as fast as it grows: at least `wanted_bytes`, and
+    /// of a host what the kernel keeps free by itself.
     pub begin_bytes: u64,
     /// It is short, or will be soon.
     pub is_near: bool,
@@ -88,8 +90,10 @@ pub struct Shortage {
     is_of_host: bool,
     free: Free,
     total_bytes: u64,
-    /// `None`: not looked at yet, or left to the kernel.
-    budget: Option<(Watermarks, Pressure)>,
+    /// The kernel keeps so much free by itself.
+    watermark_bytes: u64,
+    /// With the marks, what is wanted. `None`: not looked at yet, or left to the kernel.
+    budget: Option<(u64, Watermarks, Pressure)>,
     /// Memory went last because tasks waited.
     stepped_at: Option<TimeMs>,
     need: Need,
@@ -109,9 +113,17 @@ impl Shortage {
         if free != self.free {
             *self = Shortage {
                 is_of_host: self.is_of_host,
+                watermark_bytes: self.watermark_bytes,
                 free,
                 ..Shortage::default()
             };
+        }
+    }
+
+    /// The kernel keeps so much of the host free by itself (the high watermarks of all zones).
+    pub fn set_watermark(&mut self, watermark_bytes: u64) {
+        if watermark_bytes != self.watermark_bytes {
+            (self.watermark_bytes, self.total_bytes) = (watermark_bytes, 0);
         }
     }
 
@@ -127,7 +139,7 @@ impl Shortage {
 
     /// Ends reclaim, as nothing is left that is idle for long enough: it begins again at the high mark.
     pub fn settle(&mut self) {
-        if let Some((_, pressure)) = &mut self.budget {
+        if let Some((.., pressure)) = &mut self.budget {
             pressure.settle();
         }
         self.need.missing_bytes = 0;
@@ -142,16 +154,16 @@ impl Shortage {
     pub fn look(&mut self, now: TimeMs, read: &Reading) -> Need {
         if self.total_bytes != read.total_bytes {
             self.total_bytes = read.total_bytes;
-            let known = self.budget.take().map(|(_, pressure)| pressure);
+            let known = self.budget.take().map(|(.., pressure)| pressure);
             let config = match self.is_of_host {
                 true => HOST_PRESSURE,
                 false => PRESSURE,
             };
             let pressure = known.unwrap_or_else(|| Pressure::new(config, 0));
-            let marks = marks_of(self.free, read.total_bytes);
-            self.budget = marks.map(|marks| (marks, pressure));
+            let marks = marks_of(self.free, read.total_bytes, self.watermark_bytes);
+            self.budget = marks.map(|(wanted_bytes, marks)| (wanted_bytes, marks, pressure));
         }
-        let Some((marks, pressure)) = &mut self.budget else {
+        let Some((wanted_bytes, marks, pressure)) = &mut self.budget else {
             return Need::default();
         };
         let usage_bytes = read.total_bytes.saturating_sub(read.available_bytes);
@@ -171,7 +183,7 @@ impl Shortage {
         }
         self.need = Need {
             missing_bytes: ask.excess_bytes.max(step_bytes),
-            wanted_bytes: read.total_bytes - marks.high_bytes,
+            wanted_bytes: *wanted_bytes,
             begin_bytes: read.total_bytes - pressure.begin_bytes(marks),
             is_near: waits
                 || pressure.is_reclaiming()
@@ -182,24 +194,23 @@ impl Shortage {
     }
 }
 
-/// The marks of so much memory; `None`: it is the kernel's business.
-fn marks_of(free: Free, total_bytes: u64) -> Option<Watermarks> {
-    let of = |budget_bytes| Watermarks::new(budget_bytes, &MARKS);
-    match free {
-        Free::Any => None,
-        Free::Auto => Some(of(total_bytes)),
-        Free::Share(share) => {
-            let auto = of(total_bytes);
-            let step_bytes = auto.budget_bytes - auto.high_bytes;
-            let wanted_bytes = (total_bytes as f64 * share) as u64;
-            let high_bytes = total_bytes.saturating_sub(wanted_bytes);
-            Some(Watermarks {
-                high_bytes,
-                low_bytes: high_bytes.saturating_sub(step_bytes.min(wanted_bytes)),
-                ..auto
-            })
-        }
-    }
+/// What is wanted of so much memory, and the marks, no lower than this; `None`: it is the kernel's business.
+fn marks_of(free: Free, total_bytes: u64, least_bytes: u64) -> Option<(u64, Watermarks)> {
+    let auto = Watermarks::new(total_bytes, &MARKS);
+    let step_bytes = auto.budget_bytes - auto.high_bytes;
+    let wanted_bytes = match free {
+        Free::Any => return None,
+        Free::Auto => step_bytes,
+        Free::Share(share) => (total_bytes as f64 * share) as u64,
+    };
+    let begin_bytes = wanted_bytes.max(least_bytes);
+    let high_bytes = total_bytes.saturating_sub(begin_bytes);
+    let marks = Watermarks {
+        high_bytes,
+        low_bytes: high_bytes.saturating_sub(step_bytes.min(begin_bytes)),
+        ..auto
+    };
+    Some((wanted_bytes.min(total_bytes), marks))
 }
 
 #[cfg(test)]
@@ -305,6 +316,31 @@ mod tests {
         assert_eq!(missing_mib(&short), [350], "and a thirty-second more");
         assert_eq!(short[0].wanted_bytes, 800 * MIB);
         assert_eq!(looks(Free::Any, &[1], Some(100.0)), [Need::default()]);
+    }
+
+    #[test]
+    fn however_little_is_named_the_mark_is_no_lower_than_what_the_kernel_keeps_free_and_growth_is_added()
+     {
+        for free in [Free::Auto, Free::Share(0.001)] {
+            let mut shortage = Shortage::of_host();
+            shortage.set_free(free);
+            let mut look = |second: u64, available_mib: u64, watermark_mib: u64| {
+                shortage.set_watermark(watermark_mib * MIB);
+                let host = Reading {
+                    total_bytes: 8000 * MIB,
+                    available_bytes: available_mib * MIB,
+                    waiting_percent: None,
+                };
+                let need = shortage.look(TimeMs(second * 1000), &host);
+                let mib = [need.begin_bytes, need.missing_bytes, need.wanted_bytes];
+                mib.map(|bytes| bytes / MIB)
+            };
+            let [_, _, wanted] = look(0, 410, 0);
+            assert_eq!(look(1, 410, 400), [400, 0, wanted]);
+            let [begin, missing, _] = look(2, 390, 400);
+            assert!((499..=500).contains(&begin), "20 MiB/s, and 5 s to react");
+            assert!(missing > 0 && wanted <= 250);
+        }
     }
 
     #[test]

@@ -88,7 +88,7 @@ use strata_control::guard;
 use strata_linux::access::{self, AccessChoice, AccessError};
 use strata_linux::addr::PAGE_BYTES;
 use strata_linux::cgroup::CgroupError;
-use strata_linux::nodes::Nodes;
+use strata_linux::nodes::{Nodes, watermark_bytes};
 use strata_linux::swap::SwapWatch;
 use strata_linux::sys::own_memory;
 use strata_lru::{GroupId, Kind};
@@ -491,6 +491,8 @@ impl Managed {
     fn begin_walk(&mut self, observer: &mut Observer) {
         let of_process = self.members();
         if self.config.is_acting {
+            // It changes with sysctls, with memory that comes and goes, and where memory is in pieces.
+            self.host.set_watermark(watermark_bytes().unwrap_or(0));
             self.limits = limits::of_groups(&self.groups, std::mem::take(&mut self.limits));
             self.keep_bits(observer);
         }

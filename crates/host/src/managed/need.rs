@@ -69,6 +69,11 @@ impl Budget {
         self.shortage.set_free(free);
     }
 
+    /// The kernel keeps so much of the host free by itself.
+    pub(super) fn set_watermark(&mut self, watermark_bytes: u64) {
+        self.shortage.set_watermark(watermark_bytes);
+    }
+
     /// How it stands by what `read` tells. Returns whether it is near where it was not.
     pub(super) fn look(&mut self, at: Duration, read: impl Fn() -> Option<Reading>) -> bool {
         if !self.shortage.can_be_short() {

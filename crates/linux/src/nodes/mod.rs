@@ -19,7 +19,7 @@
 pub(crate) mod ranges;
 mod zones;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -224,7 +224,7 @@ impl Nodes {
     /// # Errors
     /// `/proc/zoneinfo` can't be read.
     pub fn rooms(&self) -> io::Result<Vec<NodeRoom>> {
-        let rooms = zones::parse(&fs::read_to_string("/proc/zoneinfo")?);
+        let rooms = rooms_by_id()?;
         let of = |node: &MemoryNode| rooms.get(&node.kernel_id).copied().unwrap_or_default();
         Ok(self.nodes.iter().map(of).collect())
     }
@@ -236,6 +236,18 @@ impl Nodes {
             .position(|node| node.kernel_id == kernel_id)?;
         Some(NodeId(at as u8))
     }
+}
+
+fn rooms_by_id() -> io::Result<BTreeMap<u32, NodeRoom>> {
+    Ok(zones::parse(&fs::read_to_string("/proc/zoneinfo")?))
+}
+
+/// The kernel stops reclaiming in the background when so much is free, of all nodes.
+///
+/// # Errors
+/// `/proc/zoneinfo` can't be read.
+pub fn watermark_bytes() -> io::Result<u64> {
+    Ok(rooms_by_id()?.values().map(|of| of.watermark_bytes).sum())
 }
 
 /// Who else brings used pages up: the kernel (`numa_balancing`), or DAMON where a scheme of its migrates; in words.

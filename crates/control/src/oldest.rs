@@ -6,11 +6,12 @@
 //! oldest (`strata_lru::ages`, `page_cache`).
 //!
 //! **Invariants**
-//! - I1: nothing goes that was accessed within its group's least age, and of no group more than it may give.
+//! - I1: nothing goes that was accessed within its group's least age, but for page cache that was read once where that is asked for;
+//!   and of no group more than it may give.
 //! - I2: of what may go, is of the kind that goes first and of one priority, none stays that is older than what goes.
 
 use crate::guard::{Goes, code_age};
-use crate::page_cache::CacheAges;
+use crate::page_cache::{CacheAges, Idle};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -43,6 +44,8 @@ pub struct Holder<'a> {
 pub struct CacheOf<'a> {
     /// How old it is, as of the last census.
     pub ages: &'a CacheAges,
+    /// What was read once goes whatever its age.
+    pub with_once: bool,
     /// Of what the census found this went already, the oldest, or can't go.
     pub nr_spent_pages: u64,
     /// The most that may go.
@@ -140,13 +143,16 @@ pub fn oldest(
             continue;
         };
         let mut nr_spent = cache.nr_spent_pages;
-        for of in &cache.ages.ages {
+        let idle = Idle {
+            older_than: holder.older_than,
+            with_once: cache.with_once,
+        };
+        let ages = cache.ages.ages.iter();
+        for of in ages.filter(|of| idle.has(of.age_ms, of.is_once)) {
             let nr_left = of.nr_pages.saturating_sub(nr_spent);
             nr_spent = nr_spent.saturating_sub(of.nr_pages);
             let age = Duration::from_millis(of.age_ms);
-            if age >= holder.older_than {
-                add(holder.priority, age, Piece::Cache(number, nr_left));
-            }
+            add(holder.priority, age, Piece::Cache(number, nr_left));
         }
     }
     in_order.sort_by_key(|(is_last, priority, age, _)| (*is_last, *priority, *age));
@@ -198,7 +204,7 @@ fn share_out(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::page_cache::{CacheAge, CacheClass};
+    use crate::page_cache::CacheAge;
     use strata_lru::SpaceNo;
     use strata_lru::ages::{Bits, FamilyNo, Home, Place, Standing, Told};
 
@@ -301,9 +307,9 @@ mod tests {
 
     fn ages(all: &[(u64, u64)]) -> CacheAges {
         let age = |&(minutes, nr_pages)| CacheAge {
-            class: CacheClass::File,
             age_ms: minutes * 60_000,
             nr_pages,
+            ..CacheAge::default()
         };
         CacheAges {
             ages: all.iter().map(age).collect(),
@@ -316,6 +322,7 @@ mod tests {
             older_than: MINUTE,
             cache: Some(CacheOf {
                 ages,
+                with_once: false,
                 nr_spent_pages,
                 nr_pages_max: most,
             }),
@@ -338,6 +345,22 @@ mod tests {
         assert_eq!(went(First::Cache, 300), (100, 200));
         assert_eq!(went(First::Programs, 300), (256, 44));
         assert_eq!(went(First::Oldest, 9000), (256, 200), "what is young stays");
+    }
+
+    #[test]
+    fn page_cache_that_was_read_once_goes_whatever_its_age_where_that_is_asked_for() {
+        let ledger = ledger();
+        let mut cache = ages(&[(60, 100), (0, 50), (0, 100)]);
+        cache.ages[2].is_once = true;
+        let went = |with_once, nr_spent_pages| {
+            let mut holder = with_cache(0, &cache, nr_spent_pages, u64::MAX);
+            holder.cache.iter_mut().for_each(|of| of.with_once = with_once);
+            let found = oldest(&ledger, &[holder], First::Cache, 300, u64::MAX);
+            (found.nr_program_pages(), found.cache[0].1)
+        };
+        assert_eq!(went(false, 0), (200, 100));
+        assert_eq!(went(true, 0), (100, 200));
+        assert_eq!(went(true, 150), (250, 50), "what went does not go again");
     }
 
     #[test]

@@ -23,6 +23,7 @@ pub use tiers::TierCounts;
 use crate::plan::Action;
 use crate::sample::{FileNo, Reads};
 use std::collections::BTreeMap;
+use std::time::Duration;
 use strata_lru::machine::FILE_PAGES_MAX;
 pub use strata_lru::machine::{
     Arrival, FILE_BYTES_MIN, FILES_MAX, FileId, FileKey, PageFound, Placed, SEARCH_PAUSE_MS, Tried,
@@ -104,8 +105,26 @@ pub struct CacheAge {
     pub class: CacheClass,
     /// For at least so long, milliseconds.
     pub age_ms: u64,
+    /// They were read once, of a file on a disk, and not since the census before.
+    pub is_once: bool,
     /// How many.
     pub nr_pages: u64,
+}
+
+/// Which page cache is idle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Idle {
+    /// What was not read for so long.
+    pub older_than: Duration,
+    /// Also what was read once, whatever its age.
+    pub with_once: bool,
+}
+
+impl Idle {
+    /// Whether these pages are.
+    pub fn has(self, age_ms: u64, is_once: bool) -> bool {
+        u128::from(age_ms) >= self.older_than.as_millis() || self.with_once && is_once
+    }
 }
 
 /// A group's page cache that nobody has mapped.

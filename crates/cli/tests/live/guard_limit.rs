@@ -3,7 +3,7 @@
 use crate::support::prelude::*;
 
 use crate::guard::{ACTING, bytes, end, guard_by, of, wait_for};
-use crate::guard_cache::{ONCE_MIB, Reader};
+use crate::guard_cache::{OFTEN_MIB, ONCE_MIB, Reader};
 
 fn set_limit(parent: &TestGroup, limit: &str) {
     let is_v1 = parent.path.join("memory.limit_in_bytes").exists();
@@ -35,12 +35,12 @@ fn start(group: &TestGroup) -> Touch {
 
 /// A guard without a promise: nothing goes for being idle.
 fn guard(parent: &TestGroup) -> (Live, TempDir) {
-    promising("none", parent)
+    promising("none", "5s", parent)
 }
 
-fn promising(promise: &str, parent: &TestGroup) -> (Live, TempDir) {
+fn promising(promise: &str, min_age: &str, parent: &TestGroup) -> (Live, TempDir) {
     guard_by(&format!(
-        "[[rule]]\ncgroup = \"{}/*\"\npromise = \"{promise}\"\nmin_age = \"5s\"\n",
+        "[[rule]]\ncgroup = \"{}/*\"\npromise = \"{promise}\"\nmin_age = \"{min_age}\"\n",
         parent.name()
     ))
 }
@@ -100,6 +100,35 @@ fn near_a_parents_limit_page_cache_read_once_goes_first_then_the_oldest_and_what
     drop((idle, busy));
 }
 
+#[test]
+fn near_a_parents_limit_page_cache_that_was_read_once_goes_though_all_is_younger_than_the_least_age()
+{
+    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    needs_census!();
+    let directory = open_disk!();
+    let _guard = Guard::new();
+    let parent = parent("guard-limit-young");
+    let idle = parent.below("idle");
+    let mut sleeper = start(&idle);
+    let reader = Reader::start_in(parent.below("reader"), directory.path());
+    wait_until("both files to be read", || {
+        resident_bytes(&reader.once) + resident_bytes(&reader.often) == (ONCE_MIB + OFTEN_MIB) * MIB
+    });
+    limit(&parent);
+    let (live, _rules) = promising("none", "10m", &parent);
+    let last = wait_for(&live, "page cache to go", |status| {
+        bytes(of(status, &reader.group.name()), "dropped_cache_bytes") > 2 * MIB
+    });
+    assert_eq!(bytes(of(&last, &idle.name()), "taken_bytes"), 0, "{last:#}");
+    let often = resident_bytes(&reader.often);
+    assert!(often > (OFTEN_MIB - 2) * MIB, "what is read again: {often}");
+    set_limit(&parent, "none");
+    end(live);
+    assert_eq!(sleeper.ask("verify 0 16384"), "0", "pages are as they were");
+    drop((sleeper, reader));
+    drop(idle);
+}
+
 /// How often the group met its limit.
 fn nr_met(parent: &TestGroup) -> u64 {
     let read = |name| fs::read_to_string(parent.path.join(name)).ok();
@@ -146,7 +175,7 @@ fn near_a_parents_limit_nothing_goes_of_a_program_that_has_used_up_its_promise()
     let parent = parent("guard-limit-promise");
     let group = parent.below("returns");
     let mut touch = start(&group);
-    let (live, _rules) = promising("1%/min", &parent);
+    let (live, _rules) = promising("1%/min", "5s", &parent);
     let name = group.name();
     let taken = |status: &Value| bytes(of(status, &name), "taken_bytes");
     wait_for(&live, "idle memory to go, as there is no room", |status| {

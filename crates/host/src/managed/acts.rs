@@ -14,7 +14,7 @@ use crate::observe::Observer;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use strata_control::guard::{self, Goes, Leaning, Member, Offer};
-use strata_control::page_cache::CacheClass;
+use strata_control::page_cache::{CacheClass, Idle};
 use strata_linux::addr::PAGE_BYTES;
 use strata_linux::cgroup::is_reclaimed_by_amount;
 use strata_linux::swap;
@@ -312,7 +312,7 @@ impl Managed {
                 if let Some(moves) = &mut self.moves {
                     moves.wait_for_cache(to_promote);
                 }
-                let min_age = self.host.walk_interval(self.rules.min_age() / 2) * 2;
+                let min_age = self.walk_interval(self.rules.min_age() / 2) * 2;
                 let share = self.processor_share();
                 caches.looked(at, found.as_deref().ok(), outcome.cpu_ns, min_age, share);
                 match found {
@@ -369,7 +369,11 @@ impl Managed {
             let idle = group.cache.older_than(age).unwrap_or(0);
             let room = group.keeper.room(Kind::File, group.went_pages());
             let nr_pages = idle.min(room).min(group.cache_above_low_pages());
-            caches.drop_oldest(group, age, nr_pages, &mut swap_room_pages);
+            let idle = Idle {
+                older_than: age,
+                with_once: false,
+            };
+            caches.drop_oldest(group, idle, nr_pages, &mut swap_room_pages);
         }
         self.writes.spend(room - swap_room_pages);
     }
@@ -394,8 +398,11 @@ impl Managed {
         let mut nr_going = 0;
         for (id, nr_pages) in found {
             if let Some(group) = self.groups.get_mut(id) {
-                let min_age = group.least_age(asks);
-                nr_going += caches.drop_oldest(group, min_age, *nr_pages, swap_room_pages);
+                let idle = Idle {
+                    older_than: group.least_age(asks),
+                    with_once: asks == Asks::BelowLimit,
+                };
+                nr_going += caches.drop_oldest(group, idle, *nr_pages, swap_room_pages);
             }
         }
         self.writes.spend(room - *swap_room_pages);

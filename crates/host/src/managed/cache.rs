@@ -9,7 +9,7 @@ use crate::observe::ledger::CacheSeen;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use strata_control::oldest::CacheOf;
-use strata_control::page_cache::{CacheAges, CacheClass, NR_CACHE_CLASSES};
+use strata_control::page_cache::{CacheAges, CacheClass, Idle, NR_CACHE_CLASSES};
 use strata_linux::addr::PAGE_BYTES;
 
 /// What is known of one group's page cache. Sizes in pages.
@@ -58,12 +58,15 @@ impl OfGroup {
         Some(older.saturating_sub(self.gone() + self.nr_stuck))
     }
 
-    /// Of so many of the pages that were not read for so long, those of files that are in memory only.
-    pub(super) fn part_in_memory_only(&self, age: Duration, nr_pages: u64) -> u64 {
-        let age_ms = age.as_millis() as u64;
+    /// Of so many of the pages that are idle, those of files that are in memory only.
+    pub(super) fn part_in_memory_only(&self, idle: Idle, nr_pages: u64) -> u64 {
         let of = |ages: &CacheAges| {
-            let older = ages.nr_older_of(CacheClass::MemoryOnly, age_ms);
-            nr_pages * older / ages.nr_older_pages(age_ms).max(1)
+            let (mut all, mut in_memory_only) = (0, 0);
+            for of in ages.ages.iter().filter(|of| idle.has(of.age_ms, of.is_once)) {
+                all += of.nr_pages;
+                in_memory_only += of.nr_pages * u64::from(of.class == CacheClass::MemoryOnly);
+            }
+            nr_pages * in_memory_only / all.max(1)
         };
         self.ages.as_ref().map_or(0, of)
     }
@@ -148,9 +151,10 @@ impl OfGroup {
     }
 
     /// What it has to give promise or not, no more than this; `None`: no census has told yet.
-    pub(super) fn to_give(&self, nr_pages_max: u64) -> Option<CacheOf<'_>> {
+    pub(super) fn to_give(&self, nr_pages_max: u64, with_once: bool) -> Option<CacheOf<'_>> {
         Some(CacheOf {
             ages: self.ages.as_ref()?,
+            with_once,
             nr_spent_pages: self.gone() + self.nr_stuck + self.nr_going,
             nr_pages_max,
         })
@@ -182,6 +186,7 @@ mod tests {
                         class: CacheClass::MemoryOnly,
                         age_ms: 60_000,
                         nr_pages: nr_old,
+                        is_once: false,
                     },
                     CacheAge {
                         age_ms: 10_000,
@@ -208,8 +213,15 @@ mod tests {
             (cache.cached(), cache.older_than(minute)),
             (Some(1000), Some(500))
         );
-        assert_eq!(cache.part_in_memory_only(minute, 300), 300);
-        assert_eq!(cache.part_in_memory_only(Duration::ZERO, 300), 250);
+        let part = |older_than| {
+            let with_once = false;
+            let idle = Idle {
+                older_than,
+                with_once,
+            };
+            cache.part_in_memory_only(idle, 300)
+        };
+        assert_eq!((part(minute), part(Duration::ZERO)), (300, 250));
         cache.asked(300);
         assert_eq!(cache.spent(), 300, "no room is given twice");
         cache.went(300, [150, 0, 50]);

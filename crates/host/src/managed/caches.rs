@@ -22,6 +22,7 @@ use super::group::Group;
 use crate::engine::census::cache::{self, CacheThread, GroupCache, Request, Which};
 use crate::engine::census::promote::Promote;
 use std::time::Duration;
+use strata_control::page_cache::Idle;
 use strata_linux::addr::PAGE_BYTES;
 
 /// Censuses within the least age: what is told to be idle for so long is so to a half of it.
@@ -76,13 +77,13 @@ impl Caches {
     pub(super) fn drop_oldest(
         &mut self,
         group: &mut Group,
-        older_than: Duration,
+        idle: Idle,
         nr_pages: u64,
         swap_room_pages: &mut u64,
     ) -> u64 {
         let most = group.anon_pages_max().min(*swap_room_pages);
         let nr_pages = nr_pages.min(DROP_PAGES_MAX);
-        let nr_swap_pages = group.cache.part_in_memory_only(older_than, nr_pages);
+        let nr_swap_pages = group.cache.part_in_memory_only(idle, nr_pages);
         let (nr_pages, nr_swap_pages) = (nr_pages - nr_swap_pages, nr_swap_pages.min(most));
         let nr_asked = nr_pages + nr_swap_pages;
         let Some(id) = group.kernel_id().filter(|_| nr_asked >= DROP_PAGES_MIN) else {
@@ -90,7 +91,7 @@ impl Caches {
         };
         let request = Request::Drop(Which::Older {
             group: id,
-            older_than,
+            idle,
             nr_pages,
             nr_swap_pages,
         });

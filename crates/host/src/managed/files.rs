@@ -36,7 +36,7 @@ impl Managed {
             let Some(of) = self.groups.get(&group) else {
                 continue;
             };
-            let older_than = of.least_age(Asks::BelowLimit);
+            let older_than = of.least_age(Asks::OfRule);
             let mut holder = Holder {
                 nr_pages_max: u64::MAX,
                 nr_anon_pages_max: 0,
@@ -44,7 +44,7 @@ impl Managed {
                 spares_code: false,
                 objects: Some(&files),
                 cache: None,
-                ..of.holder(group, true, Asks::BelowLimit)
+                ..of.holder(group, true, Asks::OfRule)
             };
             let above_low = of.above_low_pages();
             let ledger = self.pages.ledger();
@@ -55,7 +55,7 @@ impl Managed {
             holder.older_than = older_than;
             let over = over.min(above_low);
             let found = oldest(ledger, &[holder], First::Oldest, over, 0);
-            self.take(&found, Asks::BelowLimit, &mut 0, observer);
+            self.take(&found, Asks::OfRule, &mut 0, observer);
         }
     }
 }

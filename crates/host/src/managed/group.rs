@@ -48,8 +48,10 @@ pub(super) enum Asks {
     OfHostNow,
     /// There is enough, and more is to be available as the host grows.
     OfHostAhead,
-    /// A limit is near, of the kernel or of a rule.
+    /// A limit of the kernel is near.
     BelowLimit,
+    /// There is more than a rule says.
+    OfRule,
 }
 
 /// What keeps a group above its rule's `memory`.
@@ -180,7 +182,7 @@ impl Group {
         match asks {
             _ if self.is_frozen => Duration::ZERO,
             Asks::OfHostNow => self.rule.min_age_when_short,
-            Asks::OfHostAhead | Asks::BelowLimit => self.rule.min_age,
+            Asks::OfHostAhead | Asks::BelowLimit | Asks::OfRule => self.rule.min_age,
         }
     }
 
@@ -207,7 +209,7 @@ impl Group {
             older_than: self.least_age(asks),
             spares_code: self.rule.protects_code,
             objects: None,
-            cache: self.cache.to_give(self.cache_above_low_pages()),
+            cache: (self.cache).to_give(self.cache_above_low_pages(), asks == Asks::BelowLimit),
         }
     }
 

@@ -345,17 +345,18 @@ impl Managed {
         }
         if has_come_near {
             let share = self.processor_share();
-            self.pace.sooner(self.walk_interval(), share);
+            let interval = self.walk_interval(self.rules.walk_interval());
+            self.pace.sooner(interval, share);
             if let Some(caches) = &mut self.caches {
                 caches.hurry(at);
             }
         }
     }
 
-    /// From walk to walk where they cost little.
-    fn walk_interval(&self) -> Duration {
+    /// From walk to walk, or from census to census within the least age, where they cost little; far from short as is `usual`.
+    fn walk_interval(&self, usual: Duration) -> Duration {
         let budgets = self.limits.values().map(|limit| &limit.budget);
-        let usual = self.host.walk_interval(self.rules.walk_interval());
+        let usual = self.host.walk_interval(usual);
         budgets.fold(usual, |least, budget| budget.walk_interval(least))
     }
 
@@ -627,7 +628,7 @@ impl Managed {
             limit.budget.walked();
             limit.next_look = Duration::ZERO;
         }
-        let interval = self.walk_interval().max(earliest);
+        let interval = self.walk_interval(self.rules.walk_interval()).max(earliest);
         self.pace.next_after(now, interval);
     }
 

@@ -3,7 +3,8 @@
 //! **Owns** who is asked, and what is told of a group that stays above its `memory`. **Does not own** how much is missing
 //! (`strata_control::shortage`), what goes then (`strata_control::oldest`), nor by which hand (`acts`).
 //!
-//! **Invariants** I1: what was accessed within the least age of a group stays, whoever asks; but what is frozen uses nothing.
+//! **Invariants** I1: what was accessed within the least age of a group stays, whoever asks; but what is frozen uses nothing, and page cache that
+//!   was read once goes below a limit.
 
 use super::by_amount;
 use super::group::{Asks, Group};
@@ -40,7 +41,7 @@ impl Managed {
                 continue;
             }
             let first = First::Oldest;
-            let asks = Asks::BelowLimit;
+            let asks = Asks::OfRule;
             let found = self.find(&[id], |_| true, asks, first, nr_pages, swap_room_pages);
             let mut nr_going = self.take(&found, asks, &mut swap_room_pages, observer);
             if is_after_walk {
@@ -78,7 +79,8 @@ impl Managed {
         step.unwrap_or(0)
     }
 
-    /// Below limits that are near: the oldest of all groups there. What is younger than rules call idle is left to the kernel.
+    /// Below limits that are near: the oldest of all groups there. What is younger than rules call idle is left to the kernel, but for
+    /// page cache that was read once: that is of no more use.
     pub(super) fn relieve_limits(&mut self, observer: &Observer) {
         if !self.config.is_acting {
             return;

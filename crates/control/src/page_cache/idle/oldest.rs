@@ -19,8 +19,10 @@ use std::ops::Range;
 
 use super::file::{File, IS_BUSY, IS_DROPPED, IS_JOINED, Page, age_ms, told};
 use super::{IdleTable, add_page};
-use crate::page_cache::{CacheAge, CacheAges, CacheClass, FILE_BYTES_MIN, FileKey, PageFound};
-use crate::sample::{FileNo, PAGE_BYTES};
+use crate::page_cache::{
+    CacheAge, CacheAges, CacheClass, FILE_BYTES_MIN, FileKey, Idle, PageFound,
+};
+use crate::sample::{FileNo, PAGE_BYTES, Reads};
 use crate::strategy::drop_cache;
 use std::cmp::Reverse;
 
@@ -28,7 +30,7 @@ impl IdleTable {
     /// How old everything is, as of the last census.
     pub fn ages(&self) -> CacheAges {
         let mut ages = CacheAges::default();
-        let mut nr_pages_of: BTreeMap<(Reverse<u64>, CacheClass), u64> = BTreeMap::new();
+        let mut nr_pages_of: BTreeMap<(Reverse<u64>, CacheClass, bool), u64> = BTreeMap::new();
         for file in self.files.values() {
             let (may_give, class) = (self.may_give(file), self.class_of(file));
             ages.kept_bytes += file.kept_bytes();
@@ -39,13 +41,15 @@ impl IdleTable {
                     u64::from(!is_there && page.left & IS_DROPPED != 0);
                 if may_give && self.is_known_clean(page) {
                     let age_ms = told(age_ms(self.now, page));
-                    *nr_pages_of.entry((Reverse(age_ms), class)).or_default() += 1;
+                    let key = (Reverse(age_ms), class, self.is_once(file, page));
+                    *nr_pages_of.entry(key).or_default() += 1;
                 }
             }
         }
-        let of = |((Reverse(age_ms), class), nr_pages)| CacheAge {
+        let of = |((Reverse(age_ms), class, is_once), nr_pages)| CacheAge {
             class,
             age_ms,
+            is_once,
             nr_pages,
         };
         ages.ages = nr_pages_of.into_iter().map(of).collect();
@@ -71,25 +75,27 @@ impl IdleTable {
         file.map_or(CacheClass::File, |file| self.class_of(file))
     }
 
-    /// So many pages at most that were not read for so long, and what else the last folio has: the kernel drops none of which a part
+    /// So many pages at most that are idle, and what else the last folio has: the kernel drops none of which a part
     /// is asked for. By file as ranges in order; of all files together those read longest ago. `is_in_memory_only`: of such files, or
     /// of the others.
     pub fn choose_older(
         &self,
-        idle_ms: u64,
+        idle: Idle,
         nr_pages: u64,
         is_in_memory_only: bool,
     ) -> Vec<(FileNo, Vec<Range<u64>>)> {
-        let is_older =
-            |page: Page| self.is_known_clean(page) && told(age_ms(self.now, page)) >= idle_ms;
+        let is_idle = |file: &File, page: Page| {
+            let age_ms = told(age_ms(self.now, page));
+            self.is_known_clean(page) && idle.has(age_ms, self.is_once(file, page))
+        };
         let is_meant =
             |file: &File| file.id.is_in_memory_only == is_in_memory_only && self.may_give(file);
         let giving = || self.files.iter().filter(|(_, file)| is_meant(file));
-        let older = giving().flat_map(|(_, file)| file.pages());
-        let mut times: Vec<u32> = older
-            .filter(|(_, page)| is_older(*page))
-            .map(|(_, page)| page.at)
-            .collect();
+        let mut times: Vec<u32> = Vec::new();
+        for (_, file) in giving() {
+            let older = file.pages().filter(|(_, page)| is_idle(file, *page));
+            times.extend(older.map(|(_, page)| page.at));
+        }
         let nr_wanted = usize::try_from(nr_pages).unwrap_or(usize::MAX);
         if nr_wanted == 0 || times.is_empty() {
             return Vec::new();
@@ -108,7 +114,7 @@ impl IdleTable {
         for (number, file) in giving() {
             let mut ranges: Vec<Range<u64>> = Vec::new();
             let mut tier_before = None;
-            for (index, page) in file.pages().filter(|(_, page)| is_older(*page)) {
+            for (index, page) in file.pages().filter(|(_, page)| is_idle(file, *page)) {
                 let goes_on = || ranges.last().is_some_and(|range| range.end == index);
                 let goes = match page.at.cmp(&last) {
                     std::cmp::Ordering::Less => true,
@@ -173,6 +179,11 @@ impl IdleTable {
         file.seen == self.census && !is_left && !comes_back
     }
 
+    /// Whether it was read once, and not since the census before.
+    fn is_once(&self, file: &File, page: Page) -> bool {
+        !file.id.is_in_memory_only && self.rule().reads_of_idle(page) == Some(Reads::Once)
+    }
+
     /// Whether the last census saw it in memory, and it is known when it was read last.
     fn is_known_clean(&self, page: Page) -> bool {
         let is_there = page.seen == self.census && !page.is_played();
@@ -185,7 +196,7 @@ mod tests {
     use super::super::tests::{Census, page};
     use super::*;
     use crate::page_cache::Tried;
-    use crate::sample::Reads;
+    use std::time::Duration;
     use strata_lru::TimeMs;
 
     /// Two files; of the first four pages were read at the first census, of the second four at the second.
@@ -204,6 +215,13 @@ mod tests {
         census
     }
 
+    fn older(ms: u64) -> Idle {
+        Idle {
+            older_than: Duration::from_millis(ms),
+            with_once: false,
+        }
+    }
+
     fn one(range: Range<u64>) -> Vec<Range<u64>> {
         std::iter::once(range).collect()
     }
@@ -214,11 +232,11 @@ mod tests {
         let ages = census.table.ages();
         assert_eq!(ages.nr_cached_pages, [0, 8, 0]);
         assert_eq!((ages.nr_older_pages(100), ages.nr_older_pages(150)), (8, 4));
-        let chosen = census.table.choose_older(100, 6, false);
+        let chosen = census.table.choose_older(older(100), 6, false);
         assert_eq!(chosen, [(FileNo(0), one(0..4)), (FileNo(1), one(0..2))]);
-        assert_eq!(census.table.choose_older(150, 6, false).len(), 1);
-        assert_eq!(census.table.choose_older(100, 0, false), []);
-        let all = census.table.choose_older(0, 100, false);
+        assert_eq!(census.table.choose_older(older(150), 6, false).len(), 1);
+        assert_eq!(census.table.choose_older(older(100), 0, false), []);
+        let all = census.table.choose_older(older(0), 100, false);
         assert_eq!(all, [(FileNo(0), one(0..4)), (FileNo(1), one(0..4))]);
     }
 
@@ -241,6 +259,25 @@ mod tests {
     }
 
     #[test]
+    fn what_was_read_once_goes_whatever_its_age_where_that_is_asked_for_and_what_was_read_again_stays() {
+        let mut census = census();
+        census.files.get_mut(&FileKey(8)).expect("there").is_in_memory_only = true;
+        census.take(&[(7, 0, 1), (7, 1, 2), (8, 0, 1), (7, 9, 1)]);
+        let idle = Idle {
+            with_once: true,
+            ..older(3_600_000)
+        };
+        let once = |census: &Census| census.table.choose_older(idle, 9, false);
+        assert_eq!(once(&census), [(FileNo(0), one(0..1))], "9 was read now");
+        census.take(&[(7, 0, 1), (7, 1, 2), (8, 0, 1), (7, 9, 1)]);
+        assert_eq!(once(&census), [(FileNo(0), vec![0..1, 9..10])]);
+        assert_eq!(census.table.choose_older(idle, 9, true), []);
+        let ages = census.table.ages().ages;
+        let nr_once = ages.iter().filter(|of| of.is_once).map(|of| of.nr_pages);
+        assert_eq!(nr_once.sum::<u64>(), 2);
+    }
+
+    #[test]
     fn files_in_memory_only_go_by_themselves_and_small_files_are_told_apart() {
         let mut census = Census::new();
         for key in [7, 8, 9] {
@@ -259,8 +296,8 @@ mod tests {
         assert_eq!(table.ages().nr_cached_pages, [64, 63, 2]);
         assert_eq!(table.ages().nr_older_of(CacheClass::SmallFile, 100), 63);
         assert_eq!(table.ages().nr_older_pages(100), 129);
-        assert_eq!(table.choose_older(100, 9, true), [(FileNo(2), one(0..2))]);
-        assert_eq!(table.choose_older(100, 9, false), [(FileNo(0), one(0..9))]);
+        assert_eq!(table.choose_older(older(100), 9, true), [(FileNo(2), one(0..2))]);
+        assert_eq!(table.choose_older(older(100), 9, false), [(FileNo(0), one(0..9))]);
         census.drop(0, &(0..64));
         census.take(&all[64..]);
         assert_eq!(census.table.ages().nr_away_pages, [64, 0, 0], "as it was");
@@ -277,7 +314,7 @@ mod tests {
         for _ in 0..2 {
             census.take_folios(&folios);
         }
-        let chosen = |nr_pages| census.table.choose_older(100, nr_pages, false);
+        let chosen = |nr_pages| census.table.choose_older(older(100), nr_pages, false);
         assert_eq!(chosen(1), [(FileNo(0), one(0..4))]);
         assert_eq!(chosen(6), [(FileNo(0), one(0..8))]);
         let of_file = |nr_pages| {
@@ -300,7 +337,7 @@ mod tests {
         }
         assert_eq!(census.table.ages().nr_older_pages(100), 1);
         assert_eq!(
-            census.table.choose_older(100, 9, false),
+            census.table.choose_older(older(100), 9, false),
             [(FileNo(0), one(1..2))]
         );
     }

@@ -25,7 +25,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use strata_control::page_cache::{
-    CacheAges, IdleTable, NR_CACHE_CLASSES, NR_TIERS, Newcomers, TierCounts,
+    CacheAges, Idle, IdleTable, NR_CACHE_CLASSES, NR_TIERS, Newcomers, TierCounts,
 };
 use strata_control::{
     CacheDrop, CacheRequest, CacheSample, CameIn, FileNo, admit_cache, drop_cache,
@@ -74,11 +74,11 @@ pub(crate) enum Subject {
 pub(crate) enum Which {
     /// What the loop asks for, of one group as a whole.
     Whole(CacheDrop),
-    /// Of a group what was not read for so long, read longest ago first.
+    /// Of a group what is idle, read longest ago first.
     Older {
         /// Inode of its directory.
         group: u64,
-        older_than: Duration,
+        idle: Idle,
         /// At most so much of files on disks.
         nr_pages: u64,
         /// At most so much of files that are in memory only.
@@ -426,15 +426,14 @@ impl Room {
             }
             Which::Older {
                 group,
-                older_than,
+                idle,
                 nr_pages,
                 nr_swap_pages,
             } => {
-                let age_ms = older_than.as_millis() as u64;
                 let table = self.tables.get(&group);
                 let chosen = table.map(|of| {
-                    let mut chosen = of.table.choose_older(age_ms, nr_pages, false);
-                    chosen.extend(of.table.choose_older(age_ms, nr_swap_pages, true));
+                    let mut chosen = of.table.choose_older(idle, nr_pages, false);
+                    chosen.extend(of.table.choose_older(idle, nr_swap_pages, true));
                     chosen
                 });
                 let chosen = chosen.unwrap_or_default();

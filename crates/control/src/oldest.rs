@@ -8,7 +8,7 @@
 //! **Invariants**
 //! - I1: nothing goes that was accessed within its group's least age, but for page cache that was read once where that is asked for;
 //!   and of no group more than it may give.
-//! - I2: of what may go, is of the kind that goes first and of one priority, none stays that is older than what goes.
+//! - I2: of what may go, is of the kind that goes first and of one priority and rest, none stays that is older than what goes.
 
 use crate::guard::{Goes, code_age};
 use crate::page_cache::{CacheAges, Idle};
@@ -25,6 +25,8 @@ pub struct Holder<'a> {
     pub group: GroupId,
     /// Of groups of a lower one everything goes first, and of groups alike by age.
     pub priority: i32,
+    /// It rests, for so long: of groups of one priority, of those that rested longest everything goes first.
+    pub rest: Duration,
     /// The most pages of its programs.
     pub nr_pages_max: u64,
     /// The most of these that may be anonymous.
@@ -107,9 +109,11 @@ pub fn oldest(
     nr_anon_pages_max: u64,
 ) -> Oldest {
     let mut found = Oldest::default();
-    let mut in_order: Vec<(bool, i32, Reverse<Duration>, Piece)> = Vec::new();
-    let mut add = |priority: i32, age: Duration, piece: Piece| {
-        in_order.push((!piece.is_first(first), priority, Reverse(age), piece));
+    let mut in_order = Vec::new();
+    let mut add = |holder: &Holder<'_>, age: Duration, piece: Piece| {
+        let (rest, age) = (Reverse(holder.rest), Reverse(age));
+        let key = (!piece.is_first(first), holder.priority, rest, age);
+        in_order.push((key, piece));
     };
     let picker = ledger.picker();
     for holder in holders {
@@ -128,7 +132,7 @@ pub fn oldest(
             });
             let number = found.goes.len();
             for run in &pages.runs {
-                add(holder.priority, run.idle, Piece::Program(number, *run));
+                add(holder, run.idle, Piece::Program(number, *run));
             }
             found.goes.push(Goes {
                 group: holder.group,
@@ -152,11 +156,11 @@ pub fn oldest(
             let nr_left = of.nr_pages.saturating_sub(nr_spent);
             nr_spent = nr_spent.saturating_sub(of.nr_pages);
             let age = Duration::from_millis(of.age_ms);
-            add(holder.priority, age, Piece::Cache(number, nr_left));
+            add(holder, age, Piece::Cache(number, nr_left));
         }
     }
-    in_order.sort_by_key(|(is_last, priority, age, _)| (*is_last, *priority, *age));
-    let pieces = in_order.into_iter().map(|(.., piece)| piece);
+    in_order.sort_by_key(|(key, _)| *key);
+    let pieces = in_order.into_iter().map(|(_, piece)| piece);
     share_out(&mut found, holders, pieces, nr_pages, nr_anon_pages_max);
     found
 }
@@ -264,6 +268,7 @@ mod tests {
         Holder {
             group: GroupId(number),
             priority: 0,
+            rest: Duration::ZERO,
             nr_pages_max,
             nr_anon_pages_max: u64::MAX,
             older_than: Duration::ZERO,
@@ -354,7 +359,10 @@ mod tests {
         cache.ages[2].is_once = true;
         let went = |with_once, nr_spent_pages| {
             let mut holder = with_cache(0, &cache, nr_spent_pages, u64::MAX);
-            holder.cache.iter_mut().for_each(|of| of.with_once = with_once);
+            holder
+                .cache
+                .iter_mut()
+                .for_each(|of| of.with_once = with_once);
             let found = oldest(&ledger, &[holder], First::Cache, 300, u64::MAX);
             (found.nr_program_pages(), found.cache[0].1)
         };
@@ -388,6 +396,28 @@ mod tests {
         assert_eq!(went([1, 0], First::Cache, 300), (vec![0, 200], 100));
         assert_eq!(went([0, 1], First::Cache, 300), (vec![200, 0], 100));
         assert_eq!(went([0, -1], First::Oldest, 520), (vec![0, 512], 8));
+    }
+
+    #[test]
+    fn who_rests_goes_whole_before_others_and_who_rested_for_longer_first() {
+        let ledger = ledger();
+        let went = |rests: [u64; 2], nr_pages| {
+            let holders = [0, 1].map(|number| Holder {
+                rest: Duration::from_secs(rests[usize::from(number)]),
+                ..holder(number, 500)
+            });
+            nr_anon(&oldest(
+                &ledger,
+                &holders,
+                First::Oldest,
+                nr_pages,
+                u64::MAX,
+            ))
+        };
+        assert_eq!(went([0, 0], 300), [256, 44]);
+        assert_eq!(went([0, 60], 300), [0, 300], "also what it used last");
+        assert_eq!(went([0, 60], 600), [100, 500], "but for what it keeps");
+        assert_eq!(went([90, 60], 300), [256, 44]);
     }
 
     #[test]

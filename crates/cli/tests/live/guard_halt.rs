@@ -178,10 +178,12 @@ fn a_group_is_ended_where_it_is_asked_for_and_no_other() {
     let own = i32::try_from(std::process::id()).expect("a pid");
     let of_own = GroupReader::of_process(own).expect("readable");
     if let Some(own) = of_own {
-        let error = kill(&own).expect_err("this process is in it");
+        let error = kill(&own, |_| panic!("told")).expect_err("this process is in it");
         assert!(matches!(error, HaltError::Vital(_)), "{error}");
     }
-    assert_eq!(kill(&group).expect("ended"), 1);
+    let mut told = None;
+    kill(&group, |nr_processes| told = Some(nr_processes)).expect("ended");
+    assert_eq!(told, Some(1));
     wait_until("the program to end", || {
         let left = group.own_processes();
         left.is_ok_and(|left| left.is_empty())

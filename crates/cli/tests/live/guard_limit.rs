@@ -102,7 +102,7 @@ fn near_a_parents_limit_page_cache_read_once_goes_first_then_the_oldest_and_what
 
 #[test]
 fn near_a_parents_limit_page_cache_that_was_read_once_goes_though_all_is_younger_than_the_least_age()
-{
+ {
     needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
     needs_census!();
     let directory = open_disk!();

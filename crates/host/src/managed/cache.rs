@@ -62,7 +62,11 @@ impl OfGroup {
     pub(super) fn part_in_memory_only(&self, idle: Idle, nr_pages: u64) -> u64 {
         let of = |ages: &CacheAges| {
             let (mut all, mut in_memory_only) = (0, 0);
-            for of in ages.ages.iter().filter(|of| idle.has(of.age_ms, of.is_once)) {
+            for of in ages
+                .ages
+                .iter()
+                .filter(|of| idle.has(of.age_ms, of.is_once))
+            {
                 all += of.nr_pages;
                 in_memory_only += of.nr_pages * u64::from(of.class == CacheClass::MemoryOnly);
             }

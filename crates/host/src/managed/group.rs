@@ -14,6 +14,7 @@ use super::waits::{self, Waits};
 use crate::news::News;
 use crate::observe::ledger::{Ages, KindBytes, Kinds, OnNodes};
 use crate::observe::programs::Label;
+use crate::park::Keep;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use strata_control::growth::Growth;
@@ -85,6 +86,8 @@ pub(super) struct Group {
     /// For how long it has been idle, where it is to be parked then.
     quiet: Quiet,
     pub(super) idle_for: Duration,
+    /// For how long none of its processes has run, as of the last walk.
+    pub(super) rests_for: Duration,
     rule: Rule,
     /// What the kernel does not reclaim of it (`memory.low`, `memory.min`).
     protected_bytes: u64,
@@ -133,6 +136,7 @@ impl Group {
             parked_bytes: None,
             quiet: Quiet::default(),
             idle_for: Duration::ZERO,
+            rests_for: Duration::ZERO,
             rule: chosen.rule.clone(),
             protected_bytes: chosen.reader.protected_bytes(),
             fares: Fares::default(),
@@ -196,13 +200,24 @@ impl Group {
         Leaning::of(self.rule.swappiness)
     }
 
-    /// What of it may go promise or not; of its programs only where it gives that.
+    /// What of it may go promise or not; of its programs only where it gives that. Where the host is short, a group that rests goes whole,
+    /// but for what its rule keeps of one that is parked.
     pub(super) fn holder(&self, group: GroupId, gives_programs: bool, asks: Asks) -> Holder<'_> {
+        let is_away = asks == Asks::OfHostNow && self.rests_for >= self.rule.min_age;
+        let kept_pages = match self.rule.park_keep {
+            Keep::Bytes(bytes) if is_away => bytes.div_ceil(PAGE_BYTES),
+            Keep::Bytes(_) | Keep::Nothing | Keep::WorkingSet => 0,
+        };
         Holder {
             group,
             priority: self.rule.priority,
+            rest: if is_away {
+                self.rests_for
+            } else {
+                Duration::ZERO
+            },
             nr_pages_max: match gives_programs {
-                true => self.above_low_pages(),
+                true => self.above_pages(self.low_pages().max(kept_pages)),
                 false => 0,
             },
             nr_anon_pages_max: self.anon_pages_max(),
@@ -251,8 +266,12 @@ impl Group {
 
     /// Pages that may go before only those are left that the group keeps in any case.
     pub(super) fn above_low_pages(&self) -> u64 {
+        self.above_pages(self.low_pages())
+    }
+
+    fn above_pages(&self, kept_pages: u64) -> u64 {
         let resident = self.resident.total().saturating_sub(self.went.total());
-        resident.saturating_sub(self.low_pages())
+        resident.saturating_sub(kept_pages)
     }
 
     /// What the group keeps in any case: by its rule, or by the kernel's protection.

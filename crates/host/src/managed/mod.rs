@@ -536,10 +536,16 @@ impl Managed {
         self.news.extend(walked.news);
         let is_time_to_trim = self.pace.walked();
         self.has_walked = true;
-        for (space, process) in observer.processes() {
-            if let Some(group) = of_process.get(&process.pid()) {
+        let mut rests: BTreeMap<GroupId, Duration> = BTreeMap::new();
+        for (space, pid, rest) in observer.rests() {
+            if let Some(group) = of_process.get(&pid) {
                 self.pages.set_group(space, *group);
+                let least = rests.entry(*group).or_insert(rest);
+                *least = rest.min(*least);
             }
+        }
+        for (id, group) in &mut self.groups {
+            group.rests_for = rests.remove(id).unwrap_or_default();
         }
         self.look_at_promises(at);
         self.read_back(observer);

@@ -178,7 +178,7 @@ pub struct Rule {
     pub files: Vec<FileBudget>,
     /// A group that was idle for so long is parked, promise or not.
     pub park_after: Option<Duration>,
-    /// What stays of it then.
+    /// What stays of it then, and where it rests and the host is short.
     pub park_keep: Keep,
     /// What is idle goes to slower memory before it goes to swap, and comes up when it is used.
     pub tiers: bool,

@@ -85,6 +85,8 @@ struct Watched {
     process: Arc<Process>,
     /// CPU time at the last walk; a space that has not run since can't have accessed anything.
     cpu_ns_at_walk: Option<u64>,
+    /// CPU time as last looked at, and when it was found to have changed.
+    ran: (Option<u64>, Instant),
     /// What the last walk found in memory.
     nr_entries: Option<NrEntries>,
     /// Before this, clearing would hold it up for too much of the time.
@@ -223,6 +225,12 @@ impl Observer {
         self.spaces
             .values()
             .map(|watched| (watched.id, &watched.process))
+    }
+
+    /// The processes watched now, and for how long each has not run, as of the last walk.
+    pub(crate) fn rests(&self) -> impl Iterator<Item = (SpaceId, i32, Duration)> {
+        let spaces = self.spaces.iter();
+        spaces.map(|(pid, watched)| (watched.id, *pid, watched.ran.1.elapsed()))
     }
 
     /// The processes, those in another's space and those that can't be watched included, as last looked for.
@@ -387,6 +395,10 @@ impl Observer {
                 continue;
             };
             let now = Instant::now();
+            let cpu_ns = watched.process.cpu_ns().ok();
+            if cpu_ns.is_none() || cpu_ns != watched.ran.0 {
+                watched.ran = (cpu_ns, now);
+            }
             if let Some((until, _)) = watched.tried_again
                 && now < until
             {
@@ -399,7 +411,6 @@ impl Observer {
                 walking.walked.left_out.push(watched.left_out(why));
                 continue;
             }
-            let cpu_ns = watched.process.cpu_ns().ok();
             let wants_mappers = visitor.wants_mappers(watched.id);
             if cpu_ns.is_some() && cpu_ns == watched.cpu_ns_at_walk && !wants_mappers {
                 visitor.idle(watched.id);
@@ -589,6 +600,7 @@ impl Observer {
                     id,
                     process,
                     cpu_ns_at_walk: None,
+                    ran: (None, Instant::now()),
                     nr_entries: None,
                     rest_until: self.opened,
                     keeps_bits: false,

@@ -73,6 +73,28 @@ impl Visitor for Told {
 }
 
 #[test]
+fn a_process_rests_for_as_long_as_its_clock_stands() {
+    let sleeper = Sleeper::start();
+    let source = Stuck {
+        pid: 0,
+        lock: Arc::default(),
+    };
+    let subject = Subject::Processes(vec![sleeper.pid(), own_pid()]);
+    let opened = Observer::with_source(&subject, AccessChoice::Smaps, Box::new(source));
+    let mut observer = opened.expect("opens");
+    let pause = Duration::from_millis(200);
+    for _ in 0..3 {
+        // Within the first it begins to sleep.
+        std::thread::sleep(pause);
+        observer.walk(&mut Told::default());
+    }
+    let rest_of = |pid| observer.rests().find(|(_, other, _)| *other == pid);
+    let (_, _, sleeps) = rest_of(sleeper.pid()).expect("watched");
+    let (_, _, works) = rest_of(own_pid()).expect("watched");
+    assert!(sleeps >= pause && works < sleeps, "{sleeps:?} {works:?}");
+}
+
+#[test]
 fn who_holds_up_the_walk_is_left_out_and_tried_more_and_more_rarely() {
     let (stuck, other) = (Sleeper::start(), Sleeper::start());
     let lock = Arc::new(Mutex::new(()));

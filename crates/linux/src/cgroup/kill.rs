@@ -58,7 +58,13 @@ mod tests {
         let written = || std::fs::read_to_string(&file).expect("read");
         let group = GroupReader::at(&mount, directory.path().to_owned());
         let mut told = None;
-        kill(&group, |nr_processes| told = Some((nr_processes, written()))).expect("killed");
-        assert_eq!((told, written()), (Some((1, String::new())), "1".to_owned()));
+        kill(&group, |nr_processes| {
+            told = Some((nr_processes, written()))
+        })
+        .expect("killed");
+        assert_eq!(
+            (told, written()),
+            (Some((1, String::new())), "1".to_owned())
+        );
     }
 }

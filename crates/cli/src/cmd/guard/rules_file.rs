@@ -264,12 +264,6 @@ fn rule(entry: &Spanned<Entry>) -> Result<Rule, Wrong> {
         });
     }
     let min_age = optional(entry.min_age.as_ref(), min_age_arg)?;
-    if let (Some(keep), None) = (&entry.park_keep, &entry.park_after) {
-        return Err(Wrong {
-            at: keep.span(),
-            why: "park_keep needs park_after, which says when a group is parked".to_owned(),
-        });
-    }
     let park_after = optional(entry.park_after.as_ref(), min_age_arg)?;
     Ok(Rule {
         whom,
@@ -401,11 +395,6 @@ mod tests {
                 "'2%'",
             ),
             ("[[rule]]\nmin_age = '1s'", "at least 5 s", "'1s'"),
-            (
-                "[[rule]]\npark_keep = '1M'",
-                "park_keep needs park_after",
-                "'1M'",
-            ),
             (
                 "[[rule]]\npark_after = '10m'\npark_keep = 'some'",
                 "working-set",

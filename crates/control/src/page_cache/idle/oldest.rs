@@ -259,9 +259,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_once_goes_whatever_its_age_where_that_is_asked_for_and_what_was_read_again_stays() {
-        let mut census = census();
-        census.files.get_mut(&FileKey(8)).expect("there").is_in_memory_only = true;
+    fn what_was_read_once_goes_whatever_its_age_where_that_is_asked_for_and_what_was_read_again_stays()
+     {
+        let mut census = Census::new();
+        census.file(7, 70);
+        census.file(8, 80);
+        let memory_only = census.files.get_mut(&FileKey(8)).expect("it is there");
+        memory_only.is_in_memory_only = true;
+        census.take(&[(7, 0, 1), (7, 1, 2), (8, 0, 1)]);
         census.take(&[(7, 0, 1), (7, 1, 2), (8, 0, 1), (7, 9, 1)]);
         let idle = Idle {
             with_once: true,
@@ -296,8 +301,14 @@ mod tests {
         assert_eq!(table.ages().nr_cached_pages, [64, 63, 2]);
         assert_eq!(table.ages().nr_older_of(CacheClass::SmallFile, 100), 63);
         assert_eq!(table.ages().nr_older_pages(100), 129);
-        assert_eq!(table.choose_older(older(100), 9, true), [(FileNo(2), one(0..2))]);
-        assert_eq!(table.choose_older(older(100), 9, false), [(FileNo(0), one(0..9))]);
+        assert_eq!(
+            table.choose_older(older(100), 9, true),
+            [(FileNo(2), one(0..2))]
+        );
+        assert_eq!(
+            table.choose_older(older(100), 9, false),
+            [(FileNo(0), one(0..9))]
+        );
         census.drop(0, &(0..64));
         census.take(&all[64..]);
         assert_eq!(census.table.ages().nr_away_pages, [64, 0, 0], "as it was");

@@ -54,6 +54,31 @@ fn a_group_that_stays_above_its_memory_is_told_once_and_by_what_keeps_it() {
 }
 
 #[test]
+fn where_the_host_is_short_a_group_that_rests_goes_first_and_whole_but_for_what_its_rule_keeps() {
+    let rule = Rule {
+        min_age: Duration::from_secs(60),
+        park_keep: Keep::Bytes(200 * PAGE_BYTES),
+        ..Rule::default()
+    };
+    let reader = GroupReader::open(&mount_point().expect("cgroups")).expect("a group");
+    let mut group = Group::new(&Chosen {
+        reader,
+        pids: Vec::new(),
+        rule: &rule,
+    });
+    (group.resident, group.protected_bytes) = (anon(1000), 0);
+    let told = |group: &Group, asks| {
+        let holder = group.holder(GroupId(1), true, asks);
+        (holder.rest.as_secs(), holder.nr_pages_max)
+    };
+    for (rests_s, rest_s, most) in [(59, 0, 1000), (60, 60, 800)] {
+        group.rests_for = Duration::from_secs(rests_s);
+        assert_eq!(told(&group, Asks::OfHostNow), (rest_s, most));
+        assert_eq!(told(&group, Asks::OfHostAhead), (0, 1000));
+    }
+}
+
+#[test]
 fn why_a_group_gives_no_more_is_told_by_what_keeps_it_from_that() {
     let rule = Rule::default();
     let reader = GroupReader::open(&mount_point().expect("cgroups")).expect("a group");

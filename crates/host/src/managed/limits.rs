@@ -17,7 +17,7 @@ use strata_lru::GroupId;
 /// A limit, and the watched groups under it.
 #[derive(Debug)]
 pub(super) struct Limited {
-    reader: GroupReader,
+    pub(super) reader: GroupReader,
     pub(super) members: Vec<GroupId>,
     pub(super) budget: Budget,
     /// When it is looked at next: a host may have thousands, of which few are near.

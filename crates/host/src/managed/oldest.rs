@@ -8,10 +8,12 @@
 
 use super::by_amount;
 use super::group::{Asks, Group};
+use super::limits::Limited;
 use super::takes::Takes;
 use super::{Managed, WhyNotMore};
 use crate::observe::{Observer, SpaceId};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::time::Duration;
 use strata_control::oldest::{First, Holder, Oldest, oldest};
 use strata_linux::addr::PAGE_BYTES;
@@ -109,12 +111,11 @@ impl Managed {
         self.limits = limits;
     }
 
-    /// The next walk clears no accessed bits of groups below a limit that is short where walks find nothing.
+    /// The next walk clears no accessed bits of groups below a limit of which nothing goes now.
     pub(super) fn keep_bits(&mut self, observer: &mut Observer) {
-        let at = observer.elapsed();
-        let limits = self.limits.values_mut();
-        let vain = limits.filter_map(|limit| (!limit.budget.clears(at)).then_some(&limit.members));
-        let groups: BTreeSet<GroupId> = vain.flatten().copied().collect();
+        // What the host asks for goes promise or not.
+        let promised = (!self.host.need().is_near).then_some(&self.groups);
+        let groups = give_nothing(promised, &mut self.limits, observer.elapsed());
         let spaces = self.pages.ledger().spaces();
         let kept = spaces.filter(|(_, group)| groups.contains(group));
         let kept: BTreeSet<SpaceId> = kept.map(|(space, _)| SpaceId(space.0)).collect();
@@ -192,10 +193,78 @@ impl Managed {
     }
 }
 
+/// Those below a limit that is near of which nothing goes now: walks find nothing there, or their promise is used up, where that counts.
+fn give_nothing(
+    promised: Option<&BTreeMap<GroupId, Group>>,
+    limits: &mut BTreeMap<PathBuf, Limited>,
+    at: Duration,
+) -> BTreeSet<GroupId> {
+    let is_used_up = |id: &GroupId| {
+        let group = promised.and_then(|groups| groups.get(id));
+        group.is_some_and(Group::is_used_up)
+    };
+    let mut found = BTreeSet::new();
+    for limit in limits.values_mut() {
+        let is_near = limit.budget.need().is_near;
+        let is_vain = !limit.budget.clears(at);
+        let members = limit.members.iter();
+        found.extend(members.filter(|id| is_vain || is_near && is_used_up(id)));
+    }
+    found
+}
+
 /// What goes first where page cache is to, or not.
 fn first(is_cache_first: bool) -> First {
     match is_cache_first {
         true => First::Cache,
         false => First::Programs,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::choice::Chosen;
+    use super::super::need::Budget;
+    use super::super::rules::Rule;
+    use super::*;
+    use strata_control::shortage::Reading;
+    use strata_linux::cgroup::{GroupReader, mount_point};
+
+    #[test]
+    fn near_a_limit_accessed_bits_stay_of_groups_whose_promise_is_used_up() {
+        let reader = GroupReader::open(&mount_point().expect("cgroups")).expect("a group");
+        let group = |promise| {
+            let (reader, pids) = (reader.clone(), Vec::new());
+            let rule = &Rule {
+                promise,
+                ..Rule::default()
+            };
+            Group::new(&Chosen { reader, pids, rule })
+        };
+        // Of a group in which nothing was found yet nothing may come back.
+        let promised = group(Rule::default().promise);
+        assert!(promised.is_used_up());
+        let groups = BTreeMap::from([(GroupId(1), promised), (GroupId(2), group(None))]);
+        let kept = |promised, available_bytes| {
+            let mut limit = Limited {
+                reader: reader.clone(),
+                members: vec![GroupId(1), GroupId(2)],
+                budget: Budget::default(),
+                next_look: Duration::ZERO,
+                is_read: false,
+            };
+            let read = Reading {
+                total_bytes: 1 << 30,
+                available_bytes,
+                waiting_percent: None,
+            };
+            limit.budget.look(Duration::ZERO, || Some(read));
+            let mut limits = BTreeMap::from([(PathBuf::new(), limit)]);
+            give_nothing(promised, &mut limits, Duration::ZERO)
+        };
+        let all = Some(&groups);
+        assert_eq!(kept(all, 1 << 20), BTreeSet::from([GroupId(1)]));
+        assert_eq!(kept(all, 1 << 29), BTreeSet::new(), "it is far");
+        assert_eq!(kept(None, 1 << 20), BTreeSet::new(), "the host is short");
     }
 }

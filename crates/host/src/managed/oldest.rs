@@ -227,8 +227,10 @@ mod tests {
     use super::super::need::Budget;
     use super::super::rules::Rule;
     use super::*;
+    use strata_control::guard::{Counted, Walked};
     use strata_control::shortage::Reading;
     use strata_linux::cgroup::{GroupReader, mount_point};
+    use strata_lru::ages::NrPages;
 
     #[test]
     fn near_a_limit_accessed_bits_stay_of_groups_whose_promise_is_used_up() {
@@ -241,9 +243,11 @@ mod tests {
             };
             Group::new(&Chosen { reader, pids, rule })
         };
-        // Of a group in which nothing was found yet nothing may come back.
-        let promised = group(Rule::default().promise);
-        assert!(promised.is_used_up());
+        let mut promised = group(Rule::default().promise);
+        let back = NrPages::only(Kind::Anon, 1 << 20);
+        let counted = Counted::without_cache(NrPages::default(), NrPages::default(), back);
+        let (at, keeper) = (Duration::ZERO, &mut promised.keeper);
+        Walked::default().look(keeper, at, GroupId(1), counted);
         let groups = BTreeMap::from([(GroupId(1), promised), (GroupId(2), group(None))]);
         let kept = |promised, available_bytes| {
             let mut limit = Limited {

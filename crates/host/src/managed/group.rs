@@ -14,13 +14,11 @@ use super::waits::{self, Waits};
 use crate::news::News;
 use crate::observe::ledger::{Ages, KindBytes, Kinds, OnNodes};
 use crate::observe::programs::Label;
-use crate::park::Keep;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use strata_control::growth::Growth;
 use strata_control::guard::{self, Counted, Leaning, Offer, Walked};
 use strata_control::last_resort::Exposed;
-use strata_control::oldest::Holder;
 use strata_control::page_cache::NR_CACHE_CLASSES;
 use strata_control::promise::{Keeper, Standing};
 use strata_control::quiet::{Quiet, Seen};
@@ -181,15 +179,6 @@ impl Group {
         }
     }
 
-    /// What was accessed within so long stays even where that asks for it. What is frozen uses nothing.
-    pub(super) fn least_age(&self, asks: Asks) -> Duration {
-        match asks {
-            _ if self.is_frozen => Duration::ZERO,
-            Asks::OfHostNow => self.rule.min_age_when_short,
-            Asks::OfHostAhead | Asks::BelowLimit | Asks::OfRule => self.rule.min_age,
-        }
-    }
-
     /// How the kernel is to weigh anonymous memory against files of it, where a rule says so.
     pub(super) fn swappiness(&self) -> Option<u8> {
         self.rule.swappiness
@@ -198,42 +187,6 @@ impl Group {
     /// Which kind of its pages goes first.
     pub(super) fn leaning(&self) -> Leaning {
         Leaning::of(self.rule.swappiness)
-    }
-
-    /// What of it may go promise or not; of its programs only where it gives that. Where the host is short, a group that rests goes whole,
-    /// but for what its rule keeps of one that is parked.
-    pub(super) fn holder(&self, group: GroupId, gives_programs: bool, asks: Asks) -> Holder<'_> {
-        let is_away = asks == Asks::OfHostNow && self.rests_for >= self.rule.min_age;
-        let kept_pages = match self.rule.park_keep {
-            Keep::Bytes(bytes) if is_away => bytes.div_ceil(PAGE_BYTES),
-            Keep::Bytes(_) | Keep::Nothing | Keep::WorkingSet => 0,
-        };
-        Holder {
-            group,
-            priority: self.rule.priority,
-            rest: if is_away {
-                self.rests_for
-            } else {
-                Duration::ZERO
-            },
-            nr_pages_max: match gives_programs {
-                true => self.above_pages(self.low_pages().max(kept_pages)),
-                false => 0,
-            },
-            nr_anon_pages_max: self.anon_pages_max(),
-            older_than: self.least_age(asks),
-            spares_code: self.rule.protects_code,
-            objects: None,
-            cache: (self.cache).to_give(self.cache_above_low_pages(), asks == Asks::BelowLimit),
-        }
-    }
-
-    /// The most anonymous pages that may go at all.
-    pub(super) fn anon_pages_max(&self) -> u64 {
-        match self.leaning() {
-            Leaning::FileOnly => 0,
-            Leaning::ByReturns | Leaning::FileFirst | Leaning::AnonFirst => u64::MAX,
-        }
     }
 
     /// Its promise allows nothing more now: below a limit the kernel chooses better, which knows what it has read back.
@@ -262,28 +215,6 @@ impl Group {
     /// Whether idle memory is taken of it.
     pub(super) fn is_promised(&self) -> bool {
         self.rule.promise.is_some()
-    }
-
-    /// Pages that may go before only those are left that the group keeps in any case.
-    pub(super) fn above_low_pages(&self) -> u64 {
-        self.above_pages(self.low_pages())
-    }
-
-    fn above_pages(&self, kept_pages: u64) -> u64 {
-        let resident = self.resident.total().saturating_sub(self.went.total());
-        resident.saturating_sub(kept_pages)
-    }
-
-    /// What the group keeps in any case: by its rule, or by the kernel's protection.
-    fn low_pages(&self) -> u64 {
-        let low_bytes = self.rule.low_bytes.max(self.protected_bytes);
-        low_bytes.div_ceil(PAGE_BYTES)
-    }
-
-    /// Page cache that may go before only that is left which the group keeps in any case.
-    pub(super) fn cache_above_low_pages(&self) -> u64 {
-        let resident = self.resident.total().saturating_sub(self.went.total());
-        (resident + self.cache.cached().unwrap_or(0)).saturating_sub(self.low_pages())
     }
 
     /// The inode of its directory; `None`: it was gone as soon as it was found.
@@ -645,5 +576,6 @@ fn pages_of(bytes: KindBytes) -> NrPages {
     }
 }
 
+mod gives;
 #[cfg(test)]
 mod tests;

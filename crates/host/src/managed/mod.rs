@@ -536,17 +536,7 @@ impl Managed {
         self.news.extend(walked.news);
         let is_time_to_trim = self.pace.walked();
         self.has_walked = true;
-        let mut rests: BTreeMap<GroupId, Duration> = BTreeMap::new();
-        for (space, pid, rest) in observer.rests() {
-            if let Some(group) = of_process.get(&pid) {
-                self.pages.set_group(space, *group);
-                let least = rests.entry(*group).or_insert(rest);
-                *least = rest.min(*least);
-            }
-        }
-        for (id, group) in &mut self.groups {
-            group.rests_for = rests.remove(id).unwrap_or_default();
-        }
+        self.note_rests(&of_process, observer);
         self.look_at_promises(at);
         self.read_back(observer);
         self.drop_cache(at);

@@ -1,12 +1,15 @@
 //! Groups that are to be parked, and those that are.
 //!
-//! **Owns** who is a candidate. **Does not own** how long a group was idle (`group`), nor parking (`park`).
+//! **Owns** who is a candidate, and who rests. **Does not own** how long a group was idle (`group`), nor parking (`park`).
 
 use super::Managed;
 use super::group::Group;
 use crate::observe::Observer;
 use crate::park::Candidate;
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use strata_lru::GroupId;
 
 impl Managed {
     /// Groups that were idle for as long as their rules say, as of the last walk, the one that was so for longest first. One with
@@ -39,6 +42,21 @@ impl Managed {
         self.read_again(observer, &changed);
     }
 
+    /// After a walk: which group each space is of, and for how long none of a group has run.
+    pub(super) fn note_rests(&mut self, of_process: &BTreeMap<i32, GroupId>, observer: &Observer) {
+        let mut rests: BTreeMap<GroupId, Duration> = BTreeMap::new();
+        for (space, pid, rest) in observer.rests() {
+            if let Some(group) = of_process.get(&pid) {
+                self.pages.set_group(space, *group);
+                let least = rests.entry(*group).or_insert(rest);
+                *least = rest.min(*least);
+            }
+        }
+        for (id, group) in &mut self.groups {
+            group.rests_for = rests.remove(id).unwrap_or_default();
+        }
+    }
+
     /// Whether a group is looked after.
     pub fn looks_after(&self, name: &str) -> bool {
         self.groups.values().any(|group| group.name() == name)
@@ -57,7 +75,6 @@ mod tests {
     use super::super::choice::Chosen;
     use super::super::rules::Rule;
     use super::*;
-    use std::time::Duration;
     use strata_linux::cgroup::{GroupReader, mount_point};
 
     #[test]

@@ -42,6 +42,7 @@ mod unclear;
 mod walked;
 mod walker;
 pub(crate) mod watch;
+mod watched;
 
 pub use attend::{AttendError, Attended, Attention, Turn, Who, attend};
 pub use record::{CacheGroup, NoCache, Recorder};
@@ -57,48 +58,23 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use strata_linux::access::{
-    self, AccessChoice, AccessError, AccessSource, ClearIntent, NrEntries, SourceInfo,
+    self, AccessChoice, AccessError, AccessSource, ClearIntent, SourceInfo,
 };
 use strata_linux::hold_up;
 use strata_linux::process::{Mapping, MemoryDevices, Process, ProcessTree};
 use strata_lru::NodeId;
 use subject::Members;
 pub(crate) use subject::own_pid;
-use unclear::Unclear;
 pub use walked::Walked;
 use walker::{Next, Told};
+use watched::Watched;
 
 type Walker = walker::Walker<Ask, Looked>;
 
-/// A process whose walk stood still is left out for so long at first, and for twice as long each time it does so again.
-const LEFT_OUT_MIN: Duration = Duration::from_secs(20);
-/// At most for so long.
-const LEFT_OUT_MAX: Duration = Duration::from_secs(3600);
 /// How long a wait for the thread lasts at most before the time is looked at.
 const WAIT_MAX: Duration = Duration::from_secs(1);
 /// Threads that stand still at one time; with more of them nobody is walked.
 const NR_LOST_MAX: usize = 16;
-
-#[derive(Debug)]
-struct Watched {
-    id: SpaceId,
-    process: Arc<Process>,
-    /// CPU time at the last walk; a space that has not run since can't have accessed anything.
-    cpu_ns_at_walk: Option<u64>,
-    /// CPU time as last looked at, and when it was found to have changed.
-    ran: (Option<u64>, Instant),
-    /// What the last walk found in memory.
-    nr_entries: Option<NrEntries>,
-    /// Before this, clearing would hold it up for too much of the time.
-    rest_until: Instant,
-    /// The next walk clears nothing of it.
-    keeps_bits: bool,
-    unclear: Unclear,
-    /// The last walk left it out.
-    is_left_out: bool,
-    /// Its walk stood still: not tried before this, and for how long it was left out.
-    tried_again: Option<(Instant, Duration)>,
-}
 
 /// A walk that has begun.
 #[derive(Debug)]
@@ -230,7 +206,7 @@ impl Observer {
     /// The processes watched now, and for how long each has not run, as of the last walk.
     pub(crate) fn rests(&self) -> impl Iterator<Item = (SpaceId, i32, Duration)> {
         let spaces = self.spaces.iter();
-        spaces.map(|(pid, watched)| (watched.id, *pid, watched.ran.1.elapsed()))
+        spaces.map(|(pid, watched)| (watched.id, *pid, watched.rests_for()))
     }
 
     /// The processes, those in another's space and those that can't be watched included, as last looked for.
@@ -395,10 +371,7 @@ impl Observer {
                 continue;
             };
             let now = Instant::now();
-            let cpu_ns = watched.process.cpu_ns().ok();
-            if cpu_ns.is_none() || cpu_ns != watched.ran.0 {
-                watched.ran = (cpu_ns, now);
-            }
+            let cpu_ns = watched.read_cpu(now);
             if let Some((until, _)) = watched.tried_again
                 && now < until
             {
@@ -594,21 +567,8 @@ impl Observer {
         for process in change.appeared {
             let id = self.numbers.next();
             visitor.appeared(id, &process);
-            self.spaces.insert(
-                process.pid(),
-                Watched {
-                    id,
-                    process,
-                    cpu_ns_at_walk: None,
-                    ran: (None, Instant::now()),
-                    nr_entries: None,
-                    rest_until: self.opened,
-                    keeps_bits: false,
-                    unclear: Unclear::default(),
-                    is_left_out: false,
-                    tried_again: None,
-                },
-            );
+            self.spaces
+                .insert(process.pid(), Watched::new(id, process, self.opened));
         }
     }
 }
@@ -622,24 +582,4 @@ fn start_walker(
         let mut looker = Looker::new(open()?, devices);
         Ok(move |ask, listener: &mut dyn pieces::Listener| looker.carry_out(ask, listener))
     })
-}
-
-impl Watched {
-    /// It is left out for so long, twice as long as the last time in a row.
-    fn postpone(&mut self) -> Duration {
-        let before = self.tried_again.map(|(_, wait)| wait * 2);
-        let wait = before.unwrap_or(LEFT_OUT_MIN).min(LEFT_OUT_MAX);
-        self.tried_again = Some((Instant::now() + wait, wait));
-        self.cpu_ns_at_walk = None;
-        self.is_left_out = true;
-        wait
-    }
-
-    fn left_out(&self, why: String) -> LeftOut {
-        LeftOut {
-            pid: self.process.pid(),
-            comm: self.process.comm().to_owned(),
-            why,
-        }
-    }
 }

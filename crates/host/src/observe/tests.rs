@@ -1,5 +1,6 @@
 //! A process that holds up whoever reads its memory: it is left out, and the others are walked.
 
+use super::watched::LEFT_OUT_MIN;
 use super::*;
 use std::process::{Child, Command};
 use std::sync::Mutex;

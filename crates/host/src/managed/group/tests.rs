@@ -1,6 +1,7 @@
 //! What a group tells of itself.
 
 use super::*;
+use crate::park::Keep;
 use strata_linux::cgroup::mount_point;
 
 /// More than may come back to any group.

@@ -1,4 +1,4 @@
-//! When walks come, and what ends one: a new generation, or only a look.
+//! When walks come.
 //!
 //! **Owns** when the last walk was, what that walk cost, and how far apart walks are. **Does not own** walking, nor the
 //! pause after clearing accessed bits, which the host keeps.

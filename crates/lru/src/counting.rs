@@ -138,6 +138,20 @@ impl Counting {
         }
     }
 
+    /// The flags of a folio that returns, which after the access that it returns for has one access more than it left with,
+    /// and two at least; `refs` and the flag as it had them.
+    pub(crate) fn with_one_more(self, flags: Flags, refs: u32, is_workingset: bool) -> Flags {
+        match self.encoding {
+            Encoding::Workingset => flags
+                .with_refs_field(refs.min(self.field_max))
+                .with_workingset(true),
+            Encoding::Referenced => flags
+                .with_referenced(true)
+                .with_refs_field(refs.saturating_sub(1).min(self.field_max))
+                .with_workingset(is_workingset),
+        }
+    }
+
     /// What the shadow of a folio says of its accesses: refs less one, and the workingset bit.
     pub(crate) fn to_shadow(self, flags: Flags) -> (u32, bool) {
         let refs = self.refs(flags);

@@ -305,8 +305,10 @@ pub struct ReclaimStats {
     pub nr_refaulted_recent_pages: [[u64; ReclaimStats::NR_TIERS]; 2],
     /// Found young by a walk or a look-around.
     pub nr_young_pages: u64,
-    /// Moved to the youngest generation.
+    /// Moved to the youngest generation by ageing: a walk or a look-around found them young.
     pub nr_promoted_pages: u64,
+    /// Made active, or moved to the youngest generation, by eviction or by a read: the kernel's `pgactivate` without refaults.
+    pub nr_activated_pages: u64,
     /// Due and spared, by kind and tier: for their tier, or for what else the policy goes by.
     pub nr_protected_pages: [[u64; ReclaimStats::NR_TIERS]; 2],
     /// Verdicts other than evicted, in the order Referenced, Busy, Shared, Dirty, Unevictable, Gone, NotTried.
@@ -336,6 +338,7 @@ impl std::ops::AddAssign for ReclaimStats {
             nr_refaulted_recent_pages,
             nr_young_pages,
             nr_promoted_pages,
+            nr_activated_pages,
             nr_protected_pages,
             nr_rejected_pages,
             nr_ageing_runs,
@@ -354,6 +357,7 @@ impl std::ops::AddAssign for ReclaimStats {
         }
         self.nr_young_pages += nr_young_pages;
         self.nr_promoted_pages += nr_promoted_pages;
+        self.nr_activated_pages += nr_activated_pages;
         add(&mut self.nr_rejected_pages, nr_rejected_pages);
         self.nr_ageing_runs += nr_ageing_runs;
     }

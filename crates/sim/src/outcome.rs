@@ -36,9 +36,12 @@ pub struct Reclaim {
     /// Evicted, by kind (anon, file).
     #[serde(rename = "stolen_pages", serialize_with = "by_kind")]
     pub nr_stolen: [u64; 2],
-    /// Moved to the youngest generation, or to the active list.
+    /// Moved to the youngest generation by ageing.
     #[serde(rename = "promoted_pages")]
     pub nr_promoted: u64,
+    /// Made active, or the youngest, by eviction or by a read.
+    #[serde(rename = "activated_pages")]
+    pub nr_activated: u64,
     /// Moved to a lower node.
     #[serde(rename = "demoted_pages")]
     pub nr_demoted: u64,

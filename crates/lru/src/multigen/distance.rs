@@ -28,9 +28,11 @@
 //! - A folio is spared once for having come back, then it has to be accessed (as in kernels up to
 //!   6.13, where sparing takes the workingset flag).
 //!
-//! [`Refault::Series`] is the test of its third version instead: all whose distance is below what is active, or
-//! inactive if that is less, are made working set, and others judged by the window. A set that is read round
-//! and round keeps nothing by it: all of them return, and displace each other.
+//! [`Refault::Series`] is what its third version does instead. Every page whose distance is below what is active (the two
+//! youngest generations), or inactive if that is less, has one access more than it left with, and the controller hears of it
+//! under the tier that makes. What left from the first tier enters the second oldest generation, others the youngest; those
+//! that come from farther are judged by the window. Where nothing is active, as in a group of page cache alone that is read
+//! round and round, no distance is below it.
 //!
 //! The clock also tells, to one of its buckets, which generation was the oldest when a page left, so the
 //! window's judgement can be had from the same shadow: a trial (`trial`) chooses between the two by group.
@@ -42,7 +44,7 @@
 //! **Invariants**
 //! - I1: with `Refault::Window` nothing here runs; only the clock's reading is noted for each generation.
 
-use super::MultiGen;
+use super::{MultiGen, placement::Standing};
 use crate::{
     config::Refault,
     counting::Counting,
@@ -78,8 +80,8 @@ impl Lruvec {
         distance <= self.distances.since_mark(kind, seq)
     }
 
-    /// Whether a return deserves a place in the working set by the test of the series. The two youngest
-    /// generations are what is active, as where the kernel counts its pages.
+    /// Whether a return is near enough by the test of the series. The two youngest generations are what is active, as
+    /// where the kernel counts its pages.
     fn is_kept_by_series(&self, departed: Departed, has_swap: bool) -> bool {
         let distance = self.distances.clocks[departed.kind.index()].since(departed.reading);
         let mut sizes = Sizes::default();
@@ -108,13 +110,19 @@ impl Lruvec {
 }
 
 impl MultiGen {
-    /// Judges the return of a folio that is on no list yet, by the clock's reading in its shadow.
-    pub(super) fn refault_by_distance(&mut self, folio: FolioId, shadow: Shadow, cause: Cause) {
+    /// Judges the return of a folio that is on no list yet, by the clock's reading in its shadow; how it stands by that
+    /// alone.
+    pub(super) fn refault_by_distance(
+        &mut self,
+        folio: FolioId,
+        shadow: Shadow,
+        cause: Cause,
+    ) -> Option<Standing> {
         let flags = self.flags(folio);
         let departed = Departed::unpack(shadow);
         // Charged elsewhere now, or another page at the same place: the shadow tells nothing.
         if !departed.is_of(flags) {
-            return;
+            return None;
         }
         let lruvec = &mut self.books.lruvecs[flags.lruvec()];
         let rule = self.judge.rule(lruvec.account.group);
@@ -123,12 +131,18 @@ impl MultiGen {
         let refs = self.counting.refs_of_shadow(less_one, is_workingset);
         let tier = self.counting.tier_of(refs, is_workingset);
         lruvec.account.stats.nr_refaulted_pages[kind.index()][tier] += nr_pages;
-        let is_wanted = match rule {
-            Refault::Distance => lruvec.is_wanted_back(departed, cause, self.has_swap),
-            Refault::Series => lruvec.is_kept_by_series(departed, self.has_swap),
-            Refault::Window | Refault::Trial => false,
-        };
-        if is_wanted {
+        if rule == Refault::Series && lruvec.is_kept_by_series(departed, self.has_swap) {
+            lruvec.account.stats.nr_refaulted_recent_pages[kind.index()][tier] += nr_pages;
+            let new_tier = self.counting.tier_of(refs + 1, is_workingset);
+            lruvec.controller.refaulted(kind, new_tier, nr_pages);
+            let flags = self.counting.with_one_more(flags, refs, is_workingset);
+            self.books.set_flags(folio, flags);
+            return Some(match tier {
+                0 => Standing::Returned,
+                _ => Standing::Wanted,
+            });
+        }
+        if rule == Refault::Distance && lruvec.is_wanted_back(departed, cause, self.has_swap) {
             lruvec.account.stats.nr_refaulted_recent_pages[kind.index()][tier] += nr_pages;
             // It speaks for those above the first tier even if it was never above it.
             let tier = tier.max(1).min(self.counting.nr_tiers() - 1);
@@ -136,10 +150,10 @@ impl MultiGen {
             let field = less_one.min(self.counting.field_max());
             let flags = flags.with_refs_field(field).with_workingset(true);
             self.books.set_flags(folio, flags);
-            return;
+            return None;
         }
         if !lruvec.left_in_window(departed, &self.rules) {
-            return;
+            return None;
         }
         if rule != Refault::Distance || self.rules.refault.recency == Recency::Window {
             lruvec.account.stats.nr_refaulted_recent_pages[kind.index()][tier] += nr_pages;
@@ -147,5 +161,6 @@ impl MultiGen {
         }
         let flags = self.restored(flags, less_one, is_workingset, cause);
         self.books.set_flags(folio, flags);
+        None
     }
 }

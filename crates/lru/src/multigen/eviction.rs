@@ -382,7 +382,7 @@ impl MultiGen {
             self.books.lruvecs[flags.lruvec()]
                 .account
                 .stats
-                .nr_promoted_pages += flags.nr_pages();
+                .nr_activated_pages += flags.nr_pages();
         }
         // What is being written for us is the next to leave.
         let flags = flags.with_rotate(verdict == Verdict::Dirty);

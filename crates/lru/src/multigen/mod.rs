@@ -168,14 +168,18 @@ impl Policy for MultiGen {
 
     fn appeared(&mut self, arrival: Arrival) -> Result<FolioId, PolicyError> {
         let folio = self.books.admit(&arrival)?;
-        match self.judge.arrived(folio, &arrival) {
+        let returned = match self.judge.arrived(folio, &arrival) {
             Some(shadow) if self.judge.is_told_distances() => {
-                self.refault_by_distance(folio, shadow, arrival.cause);
+                self.refault_by_distance(folio, shadow, arrival.cause)
             }
-            Some(shadow) => self.refault(folio, shadow, arrival.cause),
-            None => {}
-        }
+            Some(shadow) => {
+                self.refault(folio, shadow, arrival.cause);
+                None
+            }
+            None => None,
+        };
         let standing = self.standing(folio, &arrival);
+        let standing = returned.unwrap_or(standing);
         self.enter(folio, standing);
         Ok(folio)
     }

@@ -27,6 +27,10 @@ pub(super) enum Standing {
     Idle,
     /// The folio was due while it waited to be written, and is written now.
     Rotated,
+    /// The folio came back from so near that it is to be spared once.
+    Returned,
+    /// It did, and was accessed several times before it left: the youngest.
+    Wanted,
 }
 
 impl Standing {
@@ -42,6 +46,7 @@ impl Standing {
 impl Lruvec {
     /// Sequence number of the generation a folio enters, never outside its kind's window.
     pub(super) fn entry_seq(&self, rule: &Placement, flags: Flags, standing: Standing) -> u64 {
+        let oldest = self.min_seq[flags.kind().index()];
         let place = match (standing, flags.is_workingset()) {
             (Standing::Active, true) => rule.active_workingset,
             (Standing::Active, false) => rule.active,
@@ -49,8 +54,9 @@ impl Lruvec {
             (Standing::Idle, true) => rule.idle_workingset,
             (Standing::Idle, false) => rule.idle,
             (Standing::Rotated, _) => rule.rotated,
+            (Standing::Returned, _) => Place::AboveOldest(1),
+            (Standing::Wanted, _) => Place::BelowYoungest(0),
         };
-        let oldest = self.min_seq[flags.kind().index()];
         let seq = match place {
             Place::BelowYoungest(n) => self.max_seq - n,
             Place::AboveOldest(n) => oldest + n,

@@ -458,6 +458,29 @@ fn the_first_priority_suits_the_size_of_the_goal() {
 }
 
 #[test]
+fn from_6_14_on_the_first_pass_over_a_node_has_the_priority_that_suits_its_goal() {
+    let first_priority = |model, is_global| {
+        let mut world = World::of(model);
+        let group = world.group(None);
+        // 2^14 cold pages, and a goal of 2^6 of them.
+        world.read(group, 1 << 14);
+        let goal = match is_global {
+            true => of_node(64, Origin::Direct),
+            false => Goal::of_group(group, 64),
+        };
+        let mut reclaim = Reclaim::new(goal);
+        reclaim
+            .next(&mut world.policy, world.now, &mut world.batch)
+            .unwrap();
+        reclaim.first_priority
+    };
+    assert_eq!(first_priority(KernelModel::V6_1, true), PRIORITY_MAX);
+    assert_eq!(first_priority(KernelModel::V6_14, true), 8);
+    assert_eq!(first_priority(KernelModel::V7_2, true), 8);
+    assert_eq!(first_priority(KernelModel::V6_14, false), PRIORITY_MAX);
+}
+
+#[test]
 fn by_72_a_walk_that_must_be_is_made_at_the_most_relaxed_priority() {
     for model in [KernelModel::V6_1, KernelModel::V6_14, KernelModel::V7_2] {
         for is_global in [true, false] {

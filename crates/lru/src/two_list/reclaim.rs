@@ -213,7 +213,7 @@ impl TwoList {
         let flags = self.flags(folio);
         let nr_pages = flags.nr_pages();
         let lruvec = &mut self.books.lruvecs[flags.lruvec()];
-        lruvec.account.stats.nr_promoted_pages += nr_pages;
+        lruvec.account.stats.nr_activated_pages += nr_pages;
         if self.judge.rule(lruvec.account.group) == Refault::Window {
             lruvec.age_nonresident(nr_pages);
         }

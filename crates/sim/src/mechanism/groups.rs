@@ -126,6 +126,7 @@ impl Groups {
             nr_scanned: stats.nr_scanned_pages,
             nr_stolen: stats.nr_evicted_pages,
             nr_promoted: stats.nr_promoted_pages,
+            nr_activated: stats.nr_activated_pages,
             nr_protected: stats.nr_protected_pages.iter().flatten().sum(),
             nr_ageing_runs: stats.nr_ageing_runs,
             nr_ptes_walked: walks.nr_entries_visited,

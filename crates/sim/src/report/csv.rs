@@ -27,6 +27,7 @@ const COLUMNS: [&str; 29] = [
     "stolen_anon_pages",
     "stolen_file_pages",
     "promoted_pages",
+    "activated_pages",
     "demoted_pages",
     "protected_pages",
     "written_pages",
@@ -39,7 +40,7 @@ const COLUMNS: [&str; 29] = [
 ];
 
 /// Columns that only a policy with a mechanism has.
-const NR_RECLAIM_COLUMNS: usize = 14;
+const NR_RECLAIM_COLUMNS: usize = 15;
 
 pub(super) fn text(records: &[Record]) -> String {
     let mut text = COLUMNS.join(",");
@@ -81,6 +82,7 @@ fn cells(record: &Record) -> Vec<String> {
         counts.nr_stolen[0],
         counts.nr_stolen[1],
         counts.nr_promoted,
+        counts.nr_activated,
         counts.nr_demoted,
         counts.nr_protected,
         counts.nr_written,

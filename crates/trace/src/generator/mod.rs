@@ -14,7 +14,7 @@
 //! | `scan` | pages in order, each once | none |
 //! | `mixed` | turns of anon zipf through mappings and file zipf through descriptors | `anon` (16384), `file` (32768), `exponent` |
 //! | `mixed-groups` | the same, drawn uniformly, anon in one group and the file in another | `anon` (20000), `file` (32768) |
-//! | `replicas` | each group reads a file once through, the first one `ahead` times; then the first alone goes on | `pages` (12000), `ahead` (1), `groups` (3) |
+//! | `replicas` | each group touches its anon and reads a file once through, the first one `ahead` times; then the first alone reads on | `pages` (12000), `anon` (0), `ahead` (1), `groups` (3) |
 //! | `sparse` | pages in order, each the only one of its page table, through mappings, again and again | `pages` |
 //! | `code` | turns of a program's code, drawn uniformly, and of a file that is run through once, both through mappings | `code` (8192), `backing` (of the first: `code` or `file`) |
 //!
@@ -98,7 +98,6 @@ enum Source {
 #[derive(Clone, Debug)]
 struct Turns {
     streams: Vec<Stream>,
-    turn_accesses: u64,
     current: usize,
     nr_left_in_turn: u64,
     then: AfterTurns,
@@ -108,7 +107,8 @@ struct Turns {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AfterTurns {
     TurnsAgain,
-    FirstAlone,
+    /// This one goes on.
+    Alone(usize),
 }
 
 /// One sequence as accesses.
@@ -116,6 +116,7 @@ enum AfterTurns {
 struct Stream {
     sequence: Sequence,
     like: Access,
+    turn_accesses: u64,
     /// From one page to the next.
     stride_pages: u64,
     write_percent: u32,
@@ -221,7 +222,7 @@ enum Shape {
     Usual,
     /// A group for each kind.
     KindsApart,
-    /// A turn is once through, the first one so many times.
+    /// A turn is once through, that of the first file so many times.
     Replicas {
         nr_rounds_ahead: u64,
     },
@@ -252,7 +253,7 @@ impl TurnsPlan {
         };
         let nr_groups = options.number("groups", nr_groups_usual, 1..=nr_groups_max)?;
         let turn_accesses = match is_replicas {
-            true => u64::from(pages(options, "pages", DEFAULT_REPLICA_PAGES)?),
+            true => 0,
             false => options.number("turn", DEFAULT_TURN_ACCESSES, 1..=u64::MAX)?,
         };
         let write_percent = options.number("writes", 0, 0..=100)? as u32;
@@ -275,7 +276,8 @@ impl TurnsPlan {
 
     fn turns(&self) -> Turns {
         let mut seeds = Rng::from_seed(self.seed);
-        let mut streams = Vec::new();
+        let mut streams: Vec<Stream> = Vec::new();
+        let asked = self.kinds.len() - 1;
         for group in 0..self.nr_groups {
             for (space, (set, like)) in self.kinds.iter().enumerate() {
                 let mut like = *like;
@@ -285,9 +287,18 @@ impl TurnsPlan {
                     Shape::KindsApart => like.key.space as u16,
                     _ => group as u16,
                 };
+                let turn_accesses = match self.shape {
+                    // What is asked later is a group's last.
+                    Shape::Replicas { nr_rounds_ahead } if streams.len() == asked => {
+                        u64::from(set.nr_pages()).saturating_mul(nr_rounds_ahead)
+                    }
+                    Shape::Replicas { .. } => set.nr_pages().into(),
+                    _ => self.turn_accesses,
+                };
                 streams.push(Stream {
                     sequence: set.sequence(&mut seeds),
                     like,
+                    turn_accesses,
                     stride_pages: match self.shape {
                         Shape::Sparse => NR_TABLE_ENTRIES,
                         _ => 1,
@@ -297,15 +308,14 @@ impl TurnsPlan {
                 });
             }
         }
-        let (nr_rounds_ahead, then) = match self.shape {
-            Shape::Replicas { nr_rounds_ahead } => (nr_rounds_ahead, AfterTurns::FirstAlone),
-            _ => (1, AfterTurns::TurnsAgain),
+        let then = match self.shape {
+            Shape::Replicas { .. } => AfterTurns::Alone(asked),
+            _ => AfterTurns::TurnsAgain,
         };
         Turns {
+            nr_left_in_turn: streams[0].turn_accesses,
             streams,
-            turn_accesses: self.turn_accesses,
             current: 0,
-            nr_left_in_turn: self.turn_accesses.saturating_mul(nr_rounds_ahead),
             then,
         }
     }
@@ -315,10 +325,10 @@ impl Turns {
     fn next_access(&mut self) -> Access {
         if self.nr_left_in_turn == 0 {
             self.current = (self.current + 1) % self.streams.len();
-            self.nr_left_in_turn = match (self.current, self.then) {
-                (0, AfterTurns::FirstAlone) => u64::MAX,
-                _ => self.turn_accesses,
-            };
+            self.nr_left_in_turn = self.streams[self.current].turn_accesses;
+            if let (0, AfterTurns::Alone(asked)) = (self.current, self.then) {
+                (self.current, self.nr_left_in_turn) = (asked, u64::MAX);
+            }
         }
         self.nr_left_in_turn -= 1;
         self.streams[self.current].next_access()
@@ -406,6 +416,10 @@ fn sets(
             (Set::Scan { first: 0 }, stream),
         ]);
     }
+    let nr_anon = match pattern {
+        "replicas" => options.number("anon", 0, 0..=NR_PAGES_MAX)? as u32,
+        _ => 0,
+    };
     let set = match pattern.contains('-') {
         true => chain(pattern, nr_accesses, options)?,
         false => set(pattern, nr_accesses, options)?,
@@ -420,7 +434,14 @@ fn sets(
         Backing::File => Via::FileDescriptor,
         Backing::Anon | Backing::Code => Via::PageTable,
     });
-    Ok(vec![(set, like(backing, via))])
+    let anon = (nr_anon > 0).then(|| {
+        let idle = Set::Loop { nr_pages: nr_anon };
+        (idle, like(Backing::Anon, Via::PageTable))
+    });
+    Ok(anon
+        .into_iter()
+        .chain([(set, like(backing, via))])
+        .collect())
 }
 
 /// A pattern of one sequence of pages.

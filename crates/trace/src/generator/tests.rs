@@ -75,6 +75,26 @@ fn code_takes_turns_with_a_file_of_which_each_page_comes_once() {
 }
 
 #[test]
+fn replicas_touch_their_anon_once_and_the_first_alone_reads_on() {
+    let accesses = trace("gen:replicas,anon=1,pages=2,ahead=2,groups=2,accesses=11");
+    let seen: Vec<(u16, Backing, u64)> = accesses
+        .iter()
+        .map(|of| (of.group, of.backing, of.key.page))
+        .collect();
+    let file = |group, page| (group, Backing::File, page);
+    let first = [
+        (0, Backing::Anon, 0),
+        file(0, 0),
+        file(0, 1),
+        file(0, 0),
+        file(0, 1),
+    ];
+    let second = [(1, Backing::Anon, 0), file(1, 0), file(1, 1)];
+    let alone = [file(0, 0), file(0, 1), file(0, 0)];
+    assert_eq!(seen, [&first[..], &second, &alone].concat());
+}
+
+#[test]
 fn patterns_joined_come_one_after_the_other_and_share_what_pages_there_are() {
     let accesses = trace("gen:loop-zipf-scan-loop-scan,pages=40,accesses=500");
     let pages: Vec<u64> = accesses.iter().map(|access| access.key.page).collect();

@@ -234,6 +234,26 @@ fn up_to_613_min_ttl_looks_at_the_oldest_file_generation_and_only_under_pressure
 }
 
 #[test]
+fn up_to_613_min_ttl_does_not_look_at_anon_however_old() {
+    let mut bench = Bench::with(Config {
+        min_ttl_ms: 1000,
+        ..Config::of(KernelModel::V6_1)
+    });
+    bench.appear(Kind::Anon, Cause::Fault);
+    // Generations 4 and 5 are born at 1000 and 2000 ms.
+    bench.walk();
+    bench.walk();
+    bench.appear(Kind::File, Cause::Fault);
+    // Anon is forbidden, so its window stays behind that of the file.
+    bench.swappiness = Swappiness::FILE_ONLY;
+    bench.isolate_at(1, 12);
+    assert_eq!(bench.window(), (5, [2, 4]));
+    assert_eq!(bench.isolate_at(1, 11), Isolated::Thrashing);
+    bench.now = TimeMs(2001);
+    assert_ne!(bench.isolate_at(1, 11), Isolated::Thrashing);
+}
+
+#[test]
 fn the_books_are_right_with_any_numbers_of_generations_and_tiers() {
     let mut state = 1u64;
     let mut draw = |below: u64| {

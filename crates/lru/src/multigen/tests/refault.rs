@@ -45,33 +45,50 @@ fn the_controller_hears_of_a_return_under_the_tier_the_folio_had() {
     assert_eq!(last_tier(&bench), 0);
 }
 
+/// An engine that judges returns as the series does, with so many pages in the two youngest generations and below.
+fn by_the_series(nr_active: usize, nr_inactive: usize) -> Bench {
+    let mut bench = Bench::with(Config {
+        refault: Refault::Series,
+        has_swap: false,
+        ..Config::default()
+    });
+    bench.appear_many(nr_active, Kind::File, Cause::Fault);
+    bench.appear_many(nr_inactive, Kind::File, Cause::Read);
+    bench
+}
+
 #[test]
-fn by_the_series_generations_make_all_working_set_that_return_within_the_shorter_of_both_ages() {
+fn by_the_series_generations_raise_all_that_return_within_the_shorter_of_both_ages() {
     for (nr_active, nr_inactive, reach) in [(10, 40, 10), (40, 10, 10), (0, 40, 0)] {
-        let mut bench = Bench::with(Config {
-            refault: Refault::Series,
-            has_swap: false,
-            ..Config::default()
-        });
-        for n in 0..nr_active + nr_inactive {
-            let is_active = n < nr_active;
-            bench.appear(
-                Kind::File,
-                if is_active { Cause::Fault } else { Cause::Read },
-            );
-        }
-        let mut is_kept = |nr_left: usize| {
+        let mut bench = by_the_series(nr_active, nr_inactive);
+        let mut seq = |nr_left: usize| {
             let shadow = evicted_after(&mut bench, 0);
             for _ in 1..nr_left {
                 evicted_after(&mut bench, 0);
             }
             let again = bench.refault(Kind::File, Cause::Read, shadow);
-            let is_workingset = bench.engine.flags(again).is_workingset();
+            let seq = bench.seq(again);
             bench.engine.gone(again, GoneCause::Freed);
-            is_workingset
+            seq
         };
-        let kept: Vec<bool> = (1..=12).map(&mut is_kept).collect();
-        let expected: Vec<bool> = (1..=12).map(|distance| distance < reach).collect();
-        assert_eq!(kept, expected, "{nr_active}, {nr_inactive}");
+        let entered: Vec<u64> = (1..=12).map(&mut seq).collect();
+        let expected: Vec<u64> = (1..=12).map(|of| u64::from(of < reach)).collect();
+        assert_eq!(entered, expected, "{nr_active}, {nr_inactive}");
+    }
+}
+
+#[test]
+fn by_the_series_a_return_is_a_tier_higher_and_from_the_second_on_the_youngest() {
+    // Read so often before, in this tier and generation after the read that it returns for.
+    for (times, tier, seq) in [(1, 1, 1), (2, 2, 3), (4, 3, 3), (5, 3, 3)] {
+        let mut bench = by_the_series(10, 40);
+        let shadow = evicted_after(&mut bench, times);
+        let again = bench.refault(Kind::File, Cause::Read, shadow);
+        bench.read(again, 1);
+        assert_eq!(
+            (bench.engine.tier(again), bench.seq(again)),
+            (tier, seq),
+            "{times}"
+        );
     }
 }

@@ -128,7 +128,7 @@ impl Lists {
 
     fn activate(&mut self, id: FolioId) {
         let (lruvec, nr_pages) = (self.folios[&id].lruvec, self.folios[&id].nr_pages);
-        self.stats[lruvec].nr_promoted_pages += nr_pages;
+        self.stats[lruvec].nr_activated_pages += nr_pages;
         self.age(lruvec, nr_pages);
         self.enter(id, Half::Active);
     }

@@ -146,7 +146,7 @@ impl Generations {
             is_young
         };
         if is_promoted {
-            window.stats.nr_promoted_pages += folio.nr_pages;
+            window.stats.nr_activated_pages += folio.nr_pages;
         }
         let is_active = is_promoted || kernels::is_v1(self.kernel);
         let seq = window.entry(self.kernel, &folio, is_active, is_busy);

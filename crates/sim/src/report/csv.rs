@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use super::Record;
 
-const COLUMNS: [&str; 29] = [
+const COLUMNS: [&str; 30] = [
     "trace",
     "policy",
     "memory_pages",

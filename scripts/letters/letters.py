@@ -185,15 +185,21 @@ def simulated(bench, *arguments):
 
 def row_10(bench, stack):
     """Replicas of which one is asked."""
-    for name, trace, groups in (("two", "gen:replicas,groups=2,ahead=2,accesses=1000000", "ab"), ("three", "gen:replicas,ahead=2,accesses=1000000", "abc")):
-        for model in ("v6.1", "v6.14"):
+    traces = {
+        "two replicas": ("gen:replicas,groups=2,ahead=2,accesses=1000000", "ab"),
+        "three replicas": ("gen:replicas,ahead=2,accesses=1000000", "abc"),
+        "three with anon": ("gen:replicas,anon=3000,pages=4500,ahead=2,accesses=600000", "abc"),
+    }
+    for name, (trace, groups) in traces.items():
+        # The series is of the days of v2022.
+        for model in ("v2022", "v6.1", "v6.14"):
 
             def run(arm, trace=trace, groups=groups, model=model):
                 policy = f"mglru:{model}{'' if arm == WINDOW else arm}"
                 (of,) = simulated(bench, trace, "--policy", policy, "--memory", "15000", *(f"--group={group}" for group in groups)).values()
                 return {"misses": of["misses"], "seconds": of["estimated_time"]["total_ns"] / 1e9}
 
-            yield f"{name} replicas, {model}", run
+            yield f"{name}, {model}", run
 
 
 def row_11(bench, stack):

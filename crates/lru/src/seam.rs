@@ -309,6 +309,8 @@ pub struct ReclaimStats {
     pub nr_promoted_pages: u64,
     /// Made active, or moved to the youngest generation, by eviction or by a read: the kernel's `pgactivate` without refaults.
     pub nr_activated_pages: u64,
+    /// Of these, made active by an access through a descriptor, which takes them off a list and puts them on another.
+    pub nr_activated_by_access_pages: u64,
     /// Due and spared, by kind and tier: for their tier, or for what else the policy goes by.
     pub nr_protected_pages: [[u64; ReclaimStats::NR_TIERS]; 2],
     /// Verdicts other than evicted, in the order Referenced, Busy, Shared, Dirty, Unevictable, Gone, NotTried.
@@ -339,6 +341,7 @@ impl std::ops::AddAssign for ReclaimStats {
             nr_young_pages,
             nr_promoted_pages,
             nr_activated_pages,
+            nr_activated_by_access_pages,
             nr_protected_pages,
             nr_rejected_pages,
             nr_ageing_runs,
@@ -358,6 +361,7 @@ impl std::ops::AddAssign for ReclaimStats {
         self.nr_young_pages += nr_young_pages;
         self.nr_promoted_pages += nr_promoted_pages;
         self.nr_activated_pages += nr_activated_pages;
+        self.nr_activated_by_access_pages += nr_activated_by_access_pages;
         add(&mut self.nr_rejected_pages, nr_rejected_pages);
         self.nr_ageing_runs += nr_ageing_runs;
     }

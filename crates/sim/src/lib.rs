@@ -52,7 +52,7 @@ pub mod table;
 mod workload;
 
 pub use baseline::{Baseline, UnknownBaseline};
-pub use cost::{BadCost, Cost, CostModel};
+pub use cost::{BadCost, Cost, CostModel, Profile};
 pub use groups::{BadGroup, BadGroups, GroupSpec};
 pub use mechanism::{BadTiers, KernelPolicy, TierSetup};
 pub use memory::{BadMemory, MemorySize, PAGE_BYTES};

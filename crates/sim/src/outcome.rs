@@ -75,6 +75,21 @@ pub struct Reclaim {
     /// Page tables that walks asked about.
     #[serde(rename = "asked_tables")]
     pub nr_tables_asked: u64,
+    /// Page-table entries that walks found accessed.
+    #[serde(skip)]
+    pub nr_ptes_young: u64,
+    /// Taken off a list to be evicted, or tried.
+    #[serde(skip)]
+    pub nr_isolated: u64,
+    /// Of the active list, taken off to see if they are used.
+    #[serde(skip)]
+    pub nr_checked: u64,
+    /// Made active by accesses through descriptors.
+    #[serde(skip)]
+    pub nr_activated_by_access: u64,
+    /// How often the mappings of a page were looked up: to see if it is used, or to unmap it.
+    #[serde(skip)]
+    pub nr_rmap_walks: u64,
     /// Time spent in generations, youngest first.
     pub time_in_generations: Vec<AgeShare>,
     /// What the control loop did; `None` where nobody steers.
@@ -176,6 +191,9 @@ pub struct TierCounts {
     /// Requests that found their page, by the node it was on, fastest first.
     #[serde(rename = "hits")]
     pub nr_hits: Vec<u64>,
+    /// All that was counted up to the end of each phase, if the run has phases.
+    #[serde(skip)]
+    pub phases: Vec<Outcome>,
     /// What the engine counts of demotion and promotion.
     #[serde(flatten)]
     pub stats: strata_lru::TieringStats,

@@ -135,7 +135,8 @@ pub(crate) struct SimArgs {
     ///
     /// rate=MIB: most candidates for moving up, in MiB a second. promote=off: no page moves up.
     ///
-    /// start=slow: a page that was never in memory lies on the slowest tier while that has room.
+    /// start=slow: a page that was never in memory lies on the slowest tier while that has room. phases=N: tell the time of each
+    /// N-th part of the requests.
     ///
     /// docs/guide/guard.md explains each strategy. The policies lru, fifo, clock, sieve, s3-fifo and opt know no tiers.
     #[arg(long, value_name = "SHARES", value_parser = str::parse::<TierSetup>)]
@@ -235,9 +236,19 @@ pub(crate) struct SimArgs {
     #[arg(long, value_name = "ORDER", value_parser = str::parse::<IntervalOrder>)]
     order: Option<IntervalOrder>,
 
-    /// Constants of the estimated time in nanoseconds, for example read=80000,scan=300
+    /// Prices of the estimated time in nanoseconds, for example read=80000,scan=100:300:400
+    ///
+    /// One number, or the lowest, the usual and the highest. mappers=N and threads=N are numbers of them: how many map each mapped
+    /// page, and how many make the requests. docs/reference/sim.md has them all.
     #[arg(long, value_name = "NAME=NS", default_value = "", hide_default_value = true, value_parser = str::parse::<CostModel>)]
     cost: CostModel,
+
+    /// Tell the parts of what reclaim takes of the processors, and the time beside the first policy's
+    ///
+    /// As profiles of a kernel do: finding mappings (rmap), compression, lists, walks and so on, in percent, for policies that play
+    /// a kernel; at the usual price of each thing, and the extremes over all lowest and highest ones.
+    #[arg(long, conflicts_with = "guard")]
+    profile: bool,
 
     /// How the figures are printed
     #[arg(long, value_enum, default_value = "table")]
@@ -298,12 +309,18 @@ pub(crate) fn run(args: &SimArgs) -> anyhow::Result<ExitCode> {
         };
         return sim_guard::run(&args.traces, &args.source, setup, &args.cost, format);
     }
+    if args.profile && args.format == SimFormat::Csv {
+        return refuse("--profile is printed as a table or as JSON, not as CSV");
+    }
     let plot = args.plot.clone().map(ReportFile::try_place).transpose()?;
     let tunables = tunables(&args.tunables)?;
     let lines = args.trace.clone().map(ReportFile::try_place).transpose()?;
     let lines = lines.map(Lines::new);
     let bound = args.source.bound()?;
-    let mut report = Report::default();
+    let mut report = Report {
+        is_profiled: args.profile,
+        ..Report::default()
+    };
     for trace in &args.traces {
         let workload = load(trace, args)?;
         let setups = setups(args, &tunables, workload.footprint_pages());

@@ -131,7 +131,16 @@ fn keys(value: &Value, found: &mut BTreeSet<String>) {
 #[test]
 fn every_field_of_the_json_is_explained() {
     let json = stdout(&[
-        ZIPF, "--policy", "mglru", "--group", "a", "--tiers", "25:75", "--format", "json",
+        ZIPF,
+        "--policy",
+        "mglru",
+        "--group",
+        "a",
+        "--tiers",
+        "25:75+phases=2",
+        "--profile",
+        "--format",
+        "json",
     ]);
     let mut found = BTreeSet::new();
     keys(&serde_json::from_str(&json).expect("JSON"), &mut found);
@@ -144,6 +153,68 @@ fn every_field_of_the_json_is_explained() {
     assert!(
         missing.is_empty(),
         "not in docs/reference/sim.md: {missing:?}"
+    );
+}
+
+#[test]
+fn a_profile_adds_up_to_100_percent_and_phases_to_all_of_the_time() {
+    let args = [
+        "gen:zipf,pages=3000,accesses=30000,backing=anon",
+        "--policy",
+        "two-list,mglru,lru",
+        "--memory",
+        "1500",
+        "--tiers",
+        "50:50+phases=5",
+        "--profile",
+        "--format",
+    ];
+    let json: Value =
+        serde_json::from_str(&stdout(&[&args[..], &["json"]].concat())).expect("JSON");
+    let runs = json["runs"].as_array().expect("runs");
+    for run in &runs[..2] {
+        let profile = run["profile"].as_object().expect("a profile");
+        let shares = profile.iter().filter(|(name, _)| *name != "time_of_first");
+        let shares = shares.map(|(_, range)| range[1].as_f64().expect("a share"));
+        assert_eq!(
+            (shares.sum::<f64>() * 1000.0).round(),
+            1000.0,
+            "{profile:?}"
+        );
+        let phases = run["phases"].as_array().expect("phases");
+        let phases = phases
+            .iter()
+            .map(|phase| phase["inline_ns"].as_u64().expect("ns"));
+        assert_eq!(phases.sum::<u64>(), run["estimated_time"]["total_ns"]);
+    }
+    assert_eq!(runs[0]["profile"]["time_of_first"][2], 1.0);
+    assert!(runs[2]["profile"].is_null(), "a baseline has no reclaim");
+    let table = stdout(&[&args[..], &["table"]].concat());
+    let head = table
+        .lines()
+        .find(|line| line.contains("rmap %"))
+        .expect("a table");
+    assert!(
+        head.contains("compression %") && table.contains("another moves"),
+        "{table}"
+    );
+    let shares = table
+        .lines()
+        .skip_while(|line| *line != head)
+        .nth(1)
+        .expect("a row");
+    let usual = shares.split("  ").map(str::trim).filter_map(|cell| {
+        let first = cell.split(' ').next()?;
+        first
+            .contains('.')
+            .then(|| first.parse::<f64>().expect("a number"))
+    });
+    let usual: Vec<f64> = usual.collect();
+    assert_eq!(usual.len(), 7, "{shares}");
+    assert_eq!(
+        (usual[..6].iter().sum::<f64>() * 10.0).round(),
+        1000.0,
+        "{shares}"
     );
 }
 

@@ -118,6 +118,8 @@ impl TwoList {
             Some(Half::Inactive) if flags.is_referenced() => {
                 let flags = self.books.detach(folio);
                 self.books.set_flags(folio, flags.with_referenced(false));
+                let stats = &mut self.books.lruvecs[flags.lruvec()].account.stats;
+                stats.nr_activated_by_access_pages += flags.nr_pages();
                 self.activate(folio);
             }
             _ => self.books.folios.flags[folio.index()] = flags.with_referenced(true),

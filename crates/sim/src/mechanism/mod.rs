@@ -156,6 +156,27 @@ struct Counts {
     nr_misses: u64,
     nr_anon_misses: u64,
     nr_written: u64,
+    looks: Looks,
+}
+
+/// What of a batch prices need.
+#[derive(Clone, Copy, Debug, Default)]
+struct Looks {
+    nr_checked: u64,
+    nr_rmap_walks: u64,
+}
+
+impl Looks {
+    /// A batch is about to be tried: who maps each page of it is looked up, where somebody does.
+    fn tried(&mut self, batch: &EvictBatch, memory: &Memory) {
+        self.nr_checked += batch.to_check.len() as u64;
+        let folios = batch.folios.iter().chain(&batch.to_check);
+        folios.for_each(|folio| self.looked_up(memory.slot(*folio), memory));
+    }
+
+    fn looked_up(&mut self, slot: u32, memory: &Memory) {
+        self.nr_rmap_walks += u64::from(memory.mapped.get(slot));
+    }
 }
 
 impl<'w, P: Policy> Machine<'w, P> {
@@ -374,6 +395,8 @@ impl<'w, P: Policy> Machine<'w, P> {
     pub(crate) fn outcome(self) -> Result<Outcome, SimError> {
         let reclaim = Reclaim {
             nr_written: self.counts.nr_written,
+            nr_checked: self.counts.looks.nr_checked,
+            nr_rmap_walks: self.counts.looks.nr_rmap_walks,
             refaults_by_time: self.refaults_by_time,
             time_in_generations: time_by_age(&self.samples),
             samples: self.samples,

@@ -259,6 +259,7 @@ impl<P: Policy> Machine<'_, P> {
         for folio in &batch.folios {
             self.memory.isolated.set(self.memory.slot(*folio));
         }
+        self.counts.looks.tried(&batch, &self.memory);
         let nr_written = self.counts.nr_written;
         verdicts.extend(batch.folios.iter().map(|folio| self.verdict(*folio)));
         batch.nr_written_pages = self.counts.nr_written - nr_written;
@@ -275,6 +276,7 @@ impl<P: Policy> Machine<'_, P> {
                 Verdict::Evicted => {
                     let kind = super::kind_of(self.workload.page(self.layout.page(slot)).backing);
                     self.nr_pages[kind.index()] -= 1;
+                    self.counts.looks.looked_up(slot, &self.memory);
                     self.memory.leave(slot, batch.shadows[number]);
                     nr_freed += 1;
                 }

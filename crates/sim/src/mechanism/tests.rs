@@ -364,3 +364,25 @@ fn min_ttl_group_by_group_spares_a_group_that_another_ones_scan_would_cut_into()
         assert!(ours * 100 < off * percent, "{model}: {ours} of {off}");
     }
 }
+
+#[test]
+fn mappings_are_looked_up_of_mapped_pages_alone_and_lists_make_active_what_is_read_again() {
+    for policy in policies() {
+        let of = |via: fn(u64) -> Access| {
+            let accesses = (0..20_000).map(|at| via(at * at % 3001)).collect();
+            *replay(&policy, accesses, 600).reclaim.unwrap()
+        };
+        let (mapped, unmapped) = (of(load), of(read));
+        // Each page that went was unmapped, after it was asked for once.
+        assert!(
+            mapped.nr_rmap_walks >= 2 * mapped.nr_stolen[1],
+            "{policy:?}"
+        );
+        assert_eq!(unmapped.nr_rmap_walks, 0, "{policy:?}");
+        let has_lists = matches!(policy, KernelPolicy::TwoList(_));
+        assert_eq!(unmapped.nr_activated_by_access > 0, has_lists, "{policy:?}");
+        assert_eq!(unmapped.nr_checked > 0, has_lists, "{policy:?}");
+        assert_eq!(mapped.nr_activated_by_access, 0, "{policy:?}");
+        assert_eq!(mapped.nr_ptes_young > 0, !has_lists, "{policy:?}");
+    }
+}

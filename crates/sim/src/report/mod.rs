@@ -9,6 +9,7 @@
 
 mod csv;
 mod groups;
+mod profile;
 mod steered;
 mod table;
 mod tiers;
@@ -18,8 +19,8 @@ pub use table::grouped;
 use serde::Serialize;
 
 use crate::{
-    cost::{Cost, CostModel},
-    outcome::{Reclaim, by_kind},
+    cost::{Cost, CostModel, Profile},
+    outcome::{Outcome, Reclaim, by_kind},
     plot,
     ratio::Ratio,
     runs::Run,
@@ -31,6 +32,9 @@ use crate::{
 pub struct Report {
     /// A record a run.
     pub runs: Vec<Record>,
+    /// Tells shares of reclaim and ranges, too.
+    #[serde(skip)]
+    pub is_profiled: bool,
 }
 
 /// One run.
@@ -59,6 +63,12 @@ pub struct Record {
     pub misses_by_kind: [u64; 2],
     /// The estimated time.
     pub estimated_time: Cost,
+    /// The time by phase, of a run on tiers that has phases.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<PhaseTime>,
+    /// Shares of reclaim and ranges, if they were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<Profile>,
     /// What the kernel would have counted; none for baselines.
     pub reclaim: Option<ReclaimRecord>,
 }
@@ -73,11 +83,68 @@ pub struct ReclaimRecord {
     pub counts: Reclaim,
 }
 
+/// The estimated time of a phase.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PhaseTime {
+    /// Who asks for pages moves them, too.
+    pub inline_ns: u64,
+    /// Another processor reclaims and moves; whoever asks for pages does not wait.
+    pub background_ns: u64,
+    /// Requests that found their page, by node, fastest first.
+    pub hits: Vec<u64>,
+    /// Moved up.
+    pub pgpromote_success: u64,
+}
+
+impl PhaseTime {
+    /// The times between the ends of phases, up to each of which so much was counted.
+    fn of(ends: &[Outcome], nr_distinct: [u64; 2], cost: &CostModel) -> Vec<PhaseTime> {
+        let sums: Vec<PhaseTime> = ends
+            .iter()
+            .map(|end| {
+                let cost = cost.cost(end, nr_distinct);
+                let tiers = end.reclaim.as_ref().and_then(|of| of.tiers.clone());
+                let tiers = tiers.unwrap_or_default();
+                PhaseTime {
+                    inline_ns: cost.total_ns,
+                    background_ns: cost.access_ns,
+                    hits: tiers.nr_hits,
+                    pgpromote_success: tiers.stats.pgpromote_success,
+                }
+            })
+            .collect();
+        let since = |(at, end): (usize, &PhaseTime)| {
+            let Some(before) = at.checked_sub(1).map(|at| &sums[at]) else {
+                return end.clone();
+            };
+            let hits = end.hits.iter().zip(&before.hits);
+            PhaseTime {
+                inline_ns: end.inline_ns - before.inline_ns,
+                background_ns: end.background_ns - before.background_ns,
+                hits: hits.map(|(end, before)| end - before).collect(),
+                pgpromote_success: end.pgpromote_success - before.pgpromote_success,
+            }
+        };
+        sums.iter().enumerate().map(since).collect()
+    }
+}
+
 impl Report {
     /// Adds the runs over a workload.
     pub fn add(&mut self, workload: &Workload, runs: &[Run], cost: &CostModel) {
         let nr_distinct = workload.nr_pages_by_kind();
-        let record = |run: &Run| Record::of(workload, nr_distinct, run, cost);
+        let is_profiled = self.is_profiled;
+        let record = |run: &Run| {
+            let of_kernel = run.outcome.reclaim.is_some() && is_profiled;
+            let first = runs.iter().find(|first| first.setup == run.setup);
+            let profile = first.filter(|_| of_kernel);
+            let profile =
+                profile.map(|first| cost.profile(&run.outcome, &first.outcome, nr_distinct));
+            Record {
+                profile,
+                ..Record::of(workload, nr_distinct, run, cost)
+            }
+        };
         self.runs.extend(runs.iter().map(record));
     }
 
@@ -127,6 +194,11 @@ impl Record {
                 outcome.nr_misses - outcome.nr_anon_misses,
             ],
             estimated_time: cost.cost(outcome, nr_distinct),
+            phases: reclaim
+                .and_then(|reclaim| reclaim.tiers.as_ref())
+                .map(|tiers| PhaseTime::of(&tiers.phases, nr_distinct, cost))
+                .unwrap_or_default(),
+            profile: None,
             reclaim: reclaim.map(|counts| ReclaimRecord {
                 swappiness: run.setup.swappiness.get(),
                 counts: counts.clone(),

@@ -8,7 +8,7 @@
 //!
 //! **Owns** the columns and the spacing. **Does not own** the records.
 
-use super::{Record, groups, steered, tiers};
+use super::{Record, groups, profile, steered, tiers};
 use crate::table::aligned;
 
 /// What is told of a run.
@@ -49,6 +49,7 @@ pub(super) fn text(records: &[Record]) -> String {
         ));
         text.push_str(&of_one_trace(of_trace));
         text.push_str(&tiers::table(of_trace));
+        text.push_str(&profile::table(of_trace));
         text.push_str(&groups::tables(of_trace));
         text.push_str(&steered::table(of_trace));
     }
@@ -140,7 +141,7 @@ fn percent(part: u64, whole: u64) -> String {
     format!("{}.{}%", tenths / 10, tenths % 10)
 }
 
-fn seconds(ns: u64) -> String {
+pub(super) fn seconds(ns: u64) -> String {
     let ms = ns / 1_000_000;
     format!("{}.{:03} s", grouped(ms / 1000), ms % 1000)
 }

@@ -10,7 +10,7 @@ use strata_lru::{
 use strata_trace::{Backing, Op, Via};
 
 use super::super::{
-    NR_SAMPLES,
+    Looks, NR_SAMPLES,
     bits::Bits,
     groups::Groups,
     kind_of,
@@ -75,6 +75,9 @@ pub(super) struct TierMachine<'w> {
     nr_anon_misses: u64,
     pub(super) nr_written: u64,
     nr_hits: Vec<u64>,
+    pub(super) looks: Looks,
+    nr_phases: usize,
+    phases: Vec<Outcome>,
     samples: Vec<Sample>,
 }
 
@@ -115,6 +118,9 @@ impl<'w> TierMachine<'w> {
             nr_anon_misses: 0,
             nr_written: 0,
             nr_hits: vec![0; nr_pages.len()],
+            looks: Looks::default(),
+            nr_phases: tiers.nr_phases.min(workload.requests().len()),
+            phases: Vec::new(),
             samples: Vec::new(),
         })
     }
@@ -129,12 +135,20 @@ impl<'w> TierMachine<'w> {
             }
             let to_sample = sample_every - position % sample_every;
             let to = position + to_sample.min(PROGRESS_REQUESTS);
-            let to = next_end(ends, requests.len().min(to));
+            let phase_end = match self.nr_phases {
+                0 => requests.len(),
+                nr_phases => (self.phases.len() + 1) * requests.len() / nr_phases,
+            };
+            let to = next_end(ends, phase_end.min(to));
             for (request, number) in requests[position..to].iter().zip(position..) {
                 self.request(*request, number)?;
             }
             progress.advance((to - position) as u64);
             position = to;
+            if self.nr_phases > 0 && position == phase_end {
+                let phase = self.counted(position as u64)?;
+                self.phases.push(phase);
+            }
             if position % sample_every == 0 {
                 self.sample(position as u64)?;
             }
@@ -347,25 +361,39 @@ impl<'w> TierMachine<'w> {
     }
 
     pub(super) fn outcome(mut self) -> Result<Outcome, SimError> {
+        let mut outcome = self.counted(u64::from(self.workload.nr_requests()))?;
+        outcome.policy_bytes =
+            self.policy.memory_bytes() + self.memory.memory_bytes() + self.layout.memory_bytes();
+        if let Some(reclaim) = outcome.reclaim.as_deref_mut() {
+            if let Some(tiers) = &mut reclaim.tiers {
+                tiers.phases = self.phases;
+            }
+            reclaim.time_in_generations = time_by_age(&self.samples);
+            reclaim.samples = self.samples;
+        }
+        Ok(outcome)
+    }
+
+    /// What was counted up to here.
+    fn counted(&mut self, nr_accesses: u64) -> Result<Outcome, SimError> {
         let tiering = self.tiering().tiering_stats();
         let reclaim = Reclaim {
             nr_demoted: tiering.pgdemote_kswapd + tiering.pgdemote_direct,
             nr_written: self.nr_written,
+            nr_checked: self.looks.nr_checked,
+            nr_rmap_walks: self.looks.nr_rmap_walks,
             tiers: Some(TierCounts {
-                nr_hits: self.nr_hits,
+                nr_hits: self.nr_hits.clone(),
                 stats: tiering,
+                phases: Vec::new(),
             }),
-            time_in_generations: time_by_age(&self.samples),
-            samples: self.samples,
             ..self.groups.reclaim(self.policy.as_ref(), self.workload)?
         };
         Ok(Outcome {
-            nr_accesses: u64::from(self.workload.nr_requests()),
+            nr_accesses,
             nr_misses: self.nr_misses,
             nr_anon_misses: self.nr_anon_misses,
-            policy_bytes: self.policy.memory_bytes()
-                + self.memory.memory_bytes()
-                + self.layout.memory_bytes(),
+            policy_bytes: 0,
             reclaim: Some(Box::new(reclaim)),
         })
     }

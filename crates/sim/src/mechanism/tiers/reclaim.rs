@@ -206,6 +206,7 @@ impl TierMachine<'_> {
         for folio in &batch.folios {
             self.memory.isolated.set(self.memory.slot(*folio));
         }
+        self.looks.tried(batch, &self.memory);
         let mut fates = Vec::with_capacity(batch.folios.len());
         let nr_written = self.nr_written;
         for folio in &batch.folios {
@@ -234,6 +235,7 @@ impl TierMachine<'_> {
                 Fate::Tried(Verdict::Evicted) => {
                     self.nodes[from].nr_free += 1;
                     self.hinted.clear(slot);
+                    self.looks.looked_up(slot, &self.memory);
                     self.memory.leave(slot, batch.shadows[number]);
                     nr_freed += 1;
                 }

@@ -6,6 +6,7 @@
 //!   10:90+rate=100+scan=500               100 MiB of candidates a second, hint faults every 500 ms
 //!   25:75+promote=off                     nothing comes up
 //!   25:75+start=slow                      pages that are new lie on the slowest tier while it has room
+//!   25:75+phases=12                       the time of each twelfth of the requests is told
 //! ```
 //!
 //! **Owns** the syntax and its bounds. **Does not own** what the settings do (`strata-lru`).
@@ -21,6 +22,9 @@ const DISTANCE_STEP: u32 = 128;
 /// kernel's `scan_period_min`).
 const SCAN_PERIOD_MS: u64 = 1000;
 
+/// Most phases.
+const NR_PHASES_MAX: u64 = 1000;
+
 /// Most tiers.
 const NR_TIERS_MAX: usize = 16;
 
@@ -33,6 +37,8 @@ pub struct TierSetup {
     rate_limit_mib_per_s: Option<u64>,
     pub(super) scan_period_ms: u64,
     pub(super) start: Start,
+    /// Parts of the run whose time is told; 0 tells none.
+    pub(super) nr_phases: usize,
 }
 
 /// Where a page lies that was never in memory.
@@ -127,6 +133,7 @@ fn parse(text: &str) -> Result<TierSetup, String> {
         rate_limit_mib_per_s: None,
         scan_period_ms: SCAN_PERIOD_MS,
         start: Start::Fast,
+        nr_phases: 0,
     };
     for piece in pieces {
         let (key, value) = piece.split_once('=').unwrap_or((piece, ""));
@@ -146,10 +153,11 @@ fn parse(text: &str) -> Result<TierSetup, String> {
             }
             ("rate", _) => setup.rate_limit_mib_per_s = Some(number()?),
             ("scan", _) => setup.scan_period_ms = number()?,
+            ("phases", _) => setup.nr_phases = number()?.min(NR_PHASES_MAX) as usize,
             _ => {
                 return Err(format!(
                     "no option {piece:?}: use promote=on|off, start=fast|slow, \
-                     page-cache=STRATEGY, rate=MIB_PER_S or scan=MILLISECONDS"
+                     page-cache=STRATEGY, rate=MIB_PER_S, scan=MILLISECONDS or phases=N"
                 ));
             }
         }

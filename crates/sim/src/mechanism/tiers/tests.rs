@@ -376,3 +376,25 @@ proptest! {
         prop_assert!(nr_misses >= u64::from(workload.nr_pages()));
     }
 }
+
+#[test]
+fn phases_are_all_of_the_run_and_change_nothing_of_it() {
+    for policy in policies() {
+        let workload = workload((0..4001).map(|at| access(at % 400, Via::FileDescriptor)));
+        let run = |more: &str| {
+            let tiers = format!("50:50+page-cache=refs+start=slow{more}");
+            replay(&policy, &workload, &setup(1000, &tiers))
+        };
+        let ((alone, mut without), (told, with)) = (run(""), run("+phases=7"));
+        assert_eq!(with.phases.len(), 7);
+        let ends: Vec<u64> = with.phases.iter().map(|end| end.nr_accesses).collect();
+        assert_eq!(ends, [571, 1143, 1714, 2286, 2857, 3429, 4001]);
+        let last = with.phases[6].reclaim.as_ref().unwrap().tiers.as_ref();
+        assert_eq!(last.unwrap().nr_hits, with.nr_hits);
+        without.phases = with.phases.clone();
+        assert_eq!(without, with, "{policy:?}");
+        assert_eq!(alone.nr_misses, told.nr_misses);
+        let (_, each) = run("+phases=1000000");
+        assert_eq!(each.phases.len(), 1000, "no more than are told");
+    }
+}

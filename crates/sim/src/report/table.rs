@@ -141,7 +141,7 @@ fn percent(part: u64, whole: u64) -> String {
     format!("{}.{}%", tenths / 10, tenths % 10)
 }
 
-pub(super) fn seconds(ns: u64) -> String {
+fn seconds(ns: u64) -> String {
     let ms = ns / 1_000_000;
     format!("{}.{:03} s", grouped(ms / 1000), ms % 1000)
 }

@@ -2,10 +2,7 @@
 //!
 //! **Owns** the table. **Does not own** the counts, nor the names of their fields (`outcome`, `strata-lru`).
 
-use super::{
-    Record,
-    table::{grouped, seconds},
-};
+use super::{Record, table::grouped};
 use crate::{outcome::TierCounts, table::aligned};
 
 const HEADER: &str =
@@ -34,8 +31,8 @@ fn phases(records: &[Record]) -> String {
                 record.policy.clone(),
                 grouped(u64::from(record.memory_pages)),
                 grouped(at),
-                seconds(phase.inline_ns),
-                seconds(phase.background_ns),
+                us(phase.inline_ns),
+                us(phase.background_ns),
                 hits(&phase.hits),
                 grouped(phase.pgpromote_success),
             ]);
@@ -45,6 +42,10 @@ fn phases(records: &[Record]) -> String {
         true => String::new(),
         false => format!("\n{}", aligned(PHASES, rows)),
     }
+}
+
+fn us(ns: u64) -> String {
+    format!("{} us", grouped((ns + 500) / 1000))
 }
 
 fn hits(nr_hits: &[u64]) -> String {

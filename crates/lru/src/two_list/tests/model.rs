@@ -260,7 +260,7 @@ impl Model for Lists {
                 if folio.is_referenced && folio.half == Some(Half::Inactive) =>
             {
                 folio.is_referenced = false;
-                self.stats[folio.lruvec].nr_activated_pages += folio.nr_pages;
+                self.stats[folio.lruvec].nr_activated_by_access_pages += folio.nr_pages;
                 self.detach(id);
                 self.activate(id);
             }

@@ -309,7 +309,7 @@ pub struct ReclaimStats {
     pub nr_promoted_pages: u64,
     /// Made active, or moved to the youngest generation, by eviction or by a read: the kernel's `pgactivate` without refaults.
     pub nr_activated_pages: u64,
-    /// Of these, made active by an access through a descriptor, which takes them off a list and puts them on another.
+    /// Made active by an access through a descriptor (in `nr_activated_pages`, too), which takes them off a list and puts them on another.
     pub nr_activated_by_access_pages: u64,
     /// Due and spared, by kind and tier: for their tier, or for what else the policy goes by.
     pub nr_protected_pages: [[u64; ReclaimStats::NR_TIERS]; 2],

@@ -156,11 +156,14 @@ def measured(strata, work, seconds):
             time.sleep(seconds * share)
             given.append({kind: (before[kind] - group.charged()) / MIB for kind, group in groups.items()})
         of_group = {group["group"].rsplit("-", 1)[1]: group for group in guard.status["groups"]}
+        wrong = []
         for kind, label in KINDS.items():
             holders[kind].stdin.write("\n")
             holders[kind].stdin.flush()
             right = holders[kind].stdout.readline().strip()
-            print(f"| {label} | {before[kind] / MIB:.0f} | {given[0][kind]:.0f} | {given[1][kind]:.0f} | {right} | {reasons(kind, of_group[kind])} |", flush=True)
+            wrong.extend([label] if right != "right" else [])
+            print(f"| {label} | {before[kind] / MIB:.0f} | {given[0][kind]:.0f} | {given[1][kind]:.0f} | {reasons(kind, of_group[kind])} |", flush=True)
+        print(f"\nContents that were not as they had been: {', '.join(wrong) or 'none'}.", flush=True)
         for path in (f"/dev/shm/strata-kinds-{holders['tmpfs'].pid}",):
             os.remove(path)
 
@@ -169,5 +172,5 @@ if sys.argv[1] == "hold":
     hold(*sys.argv[2:])
 else:
     strata, work, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
-    print(f"| 64 MiB each | held, MiB | given after {seconds * 0.4:.0f} s | after {seconds:.0f} s | contents | what stays, and why |\n|---|---|---|---|---|---|")
+    print(f"| 64 MiB each | held, MiB | given after {seconds * 0.4:.0f} s | after {seconds:.0f} s | what stays, and why |\n|---|---|---|---|---|")
     measured(strata, work, seconds)

@@ -1,8 +1,8 @@
 //! The hand that asks the kernel for an amount of a group, and leaves the choice of pages to it.
 //!
 //! It reaches what several processes map, which the exact hand can't take. It is asked for no more than the ledger says
-//! is idle, in steps, and the next walk says what went: where more than a tenth of that was in use, the hand rests for
-//! the group, twice as long each time.
+//! is idle, in steps, and the next walk says what went: where more than a tenth of that was in use, or most of what the kernel
+//! freed was other memory (page cache, slab), the hand rests for the group, twice as long each time.
 //!
 //! **Owns** the requests, and how the hand fares with each group. **Does not own** how much (`mod`), nor the thread's
 //! work (`strata_linux::actuator`).
@@ -43,6 +43,8 @@ pub enum Hand {
 pub(super) struct Fares {
     rest_until: Duration,
     rest: Duration,
+    /// The kernel freed so many pages since the last walk.
+    nr_freed_pages: u64,
 }
 
 impl Fares {
@@ -51,12 +53,22 @@ impl Fares {
         at >= self.rest_until
     }
 
+    /// The kernel was asked, and freed so much.
+    pub(super) fn freed(&mut self, nr_pages: u64) {
+        self.nr_freed_pages += nr_pages;
+    }
+
     /// A walk at `at` found this gone; what was accessed within `used_within` was in use.
     pub(super) fn judge(&mut self, at: Duration, went: &[Aged], used_within: Duration) {
         let nr_pages: u64 = went.iter().map(|one| one.nr_pages).sum();
+        let nr_freed_pages = std::mem::take(&mut self.nr_freed_pages);
+        if nr_pages + nr_freed_pages == 0 {
+            return;
+        }
         let used = went.iter().filter(|one| one.idle < used_within);
         let nr_used: u64 = used.map(|one| one.nr_pages).sum();
-        match nr_used as f64 > nr_pages as f64 * USED_SHARE_MAX {
+        let takes_used = nr_used as f64 > nr_pages as f64 * USED_SHARE_MAX;
+        match takes_used || nr_pages < nr_freed_pages / 2 {
             true => self.rests(at),
             false => self.rest = Duration::ZERO,
         }
@@ -180,5 +192,22 @@ mod tests {
         fares.judge(at(200), &[went(60, 1)], at(60));
         fares.judge(at(210), &[went(0, 1)], at(60));
         assert!(fares.may_take(at(270)), "the first in a row again");
+    }
+
+    #[test]
+    fn a_hand_that_takes_page_cache_instead_of_what_it_was_asked_for_rests() {
+        let at = Duration::from_secs;
+        let mut fares = Fares::default();
+        fares.judge(at(10), &[], at(60));
+        assert!(fares.may_take(at(10)), "nothing was asked");
+        fares.freed(512);
+        fares.judge(at(20), &[went(100, 256)], at(60));
+        assert!(fares.may_take(at(20)), "a half");
+        fares.freed(512);
+        fares.judge(at(30), &[went(100, 255)], at(60));
+        assert!(!fares.may_take(at(89)) && fares.may_take(at(90)));
+        fares.freed(512);
+        fares.judge(at(90), &[], at(60));
+        assert!(!fares.may_take(at(209)) && fares.may_take(at(210)));
     }
 }

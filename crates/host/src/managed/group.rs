@@ -434,9 +434,6 @@ impl Group {
 
     /// A walk found that this went by amount.
     pub(super) fn took_by_amount(&mut self, at: Duration, went: &[Aged]) {
-        if went.is_empty() {
-            return;
-        }
         // Half the age is no use of late; less may be.
         self.fares.judge(at, went, self.keeper.age(Kind::Anon) / 2);
         for one in went {

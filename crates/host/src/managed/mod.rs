@@ -268,9 +268,11 @@ impl Managed {
                 self.prices
                     .amount
                     .note(freed.cpu_ns, freed_bytes / PAGE_BYTES);
-                let has_failed = freed.result.is_err();
-                if let Some(group) = self.groups.get_mut(&id).filter(|_| has_failed) {
-                    group.fares.rests(observer.elapsed());
+                if let Some(group) = self.groups.get_mut(&id) {
+                    match freed.result {
+                        Ok(bytes) => group.fares.freed(bytes / PAGE_BYTES),
+                        Err(_) => group.fares.rests(observer.elapsed()),
+                    }
                 }
                 asked.push(id);
             }

@@ -58,8 +58,15 @@ impl Fares {
         self.nr_freed_pages += nr_pages;
     }
 
-    /// A walk at `at` found this gone; what was accessed within `used_within` was in use.
-    pub(super) fn judge(&mut self, at: Duration, went: &[Aged], used_within: Duration) {
+    /// A walk at `at` found this gone, and so many pages fewer in memory but for what the other hand took; what was accessed
+    /// within `used_within` was in use.
+    pub(super) fn judge(
+        &mut self,
+        at: Duration,
+        went: &[Aged],
+        nr_fewer_pages: u64,
+        used_within: Duration,
+    ) {
         let nr_pages: u64 = went.iter().map(|one| one.nr_pages).sum();
         let nr_freed_pages = std::mem::take(&mut self.nr_freed_pages);
         if nr_pages + nr_freed_pages == 0 {
@@ -68,7 +75,8 @@ impl Fares {
         let used = went.iter().filter(|one| one.idle < used_within);
         let nr_used: u64 = used.map(|one| one.nr_pages).sum();
         let takes_used = nr_used as f64 > nr_pages as f64 * USED_SHARE_MAX;
-        match takes_used || nr_pages < nr_freed_pages / 2 {
+        // Of a page of a file no entry stays that tells that it went.
+        match takes_used || nr_fewer_pages.max(nr_pages) < nr_freed_pages / 2 {
             true => self.rests(at),
             false => self.rest = Duration::ZERO,
         }
@@ -183,14 +191,14 @@ mod tests {
     fn a_hand_that_takes_what_is_in_use_rests_twice_as_long_each_time_in_a_row() {
         let at = Duration::from_secs;
         let mut fares = Fares::default();
-        fares.judge(at(10), &[went(0, 10), went(100, 90)], at(60));
+        fares.judge(at(10), &[went(0, 10), went(100, 90)], 0, at(60));
         assert!(fares.may_take(at(10)), "a tenth");
-        fares.judge(at(20), &[went(0, 11), went(100, 89)], at(60));
+        fares.judge(at(20), &[went(0, 11), went(100, 89)], 0, at(60));
         assert!(!fares.may_take(at(79)) && fares.may_take(at(80)));
-        fares.judge(at(80), &[went(59, 1)], at(60));
+        fares.judge(at(80), &[went(59, 1)], 0, at(60));
         assert!(!fares.may_take(at(199)) && fares.may_take(at(200)));
-        fares.judge(at(200), &[went(60, 1)], at(60));
-        fares.judge(at(210), &[went(0, 1)], at(60));
+        fares.judge(at(200), &[went(60, 1)], 0, at(60));
+        fares.judge(at(210), &[went(0, 1)], 0, at(60));
         assert!(fares.may_take(at(270)), "the first in a row again");
     }
 
@@ -198,16 +206,19 @@ mod tests {
     fn a_hand_that_takes_page_cache_instead_of_what_it_was_asked_for_rests() {
         let at = Duration::from_secs;
         let mut fares = Fares::default();
-        fares.judge(at(10), &[], at(60));
+        fares.judge(at(10), &[], 0, at(60));
         assert!(fares.may_take(at(10)), "nothing was asked");
         fares.freed(512);
-        fares.judge(at(20), &[went(100, 256)], at(60));
+        fares.judge(at(20), &[went(100, 256)], 0, at(60));
         assert!(fares.may_take(at(20)), "a half");
         fares.freed(512);
-        fares.judge(at(30), &[went(100, 255)], at(60));
+        fares.judge(at(25), &[], 256, at(60));
+        assert!(fares.may_take(at(25)), "a half, of a file");
+        fares.freed(512);
+        fares.judge(at(30), &[went(100, 255)], 255, at(60));
         assert!(!fares.may_take(at(89)) && fares.may_take(at(90)));
         fares.freed(512);
-        fares.judge(at(90), &[], at(60));
+        fares.judge(at(90), &[], 0, at(60));
         assert!(!fares.may_take(at(209)) && fares.may_take(at(210)));
     }
 }

@@ -432,10 +432,13 @@ impl Group {
         &self.reader
     }
 
-    /// A walk found that this went by amount.
-    pub(super) fn took_by_amount(&mut self, at: Duration, went: &[Aged]) {
+    /// A walk found that this went by amount, and this in memory.
+    pub(super) fn took_by_amount(&mut self, at: Duration, went: &[Aged], ages: &Ages) {
+        let nr_left_pages = pages_of(ages.resident()).total() + self.went.total();
+        let nr_fewer_pages = self.resident.total().saturating_sub(nr_left_pages);
         // Half the age is no use of late; less may be.
-        self.fares.judge(at, went, self.keeper.age(Kind::Anon) / 2);
+        let used_within = self.keeper.age(Kind::Anon) / 2;
+        self.fares.judge(at, went, nr_fewer_pages, used_within);
         for one in went {
             self.nr_taken_pages += one.nr_pages;
             self.nr_amount_pages += one.nr_pages;

@@ -609,7 +609,7 @@ impl Managed {
         let in_turn = self.charge_turns.begin(self.groups.keys().copied());
         for ((id, group), ages) in self.groups.iter_mut().zip(counted) {
             let of_group = went.iter().filter(|one| one.group == *id);
-            group.took_by_amount(at, &of_group.copied().collect::<Vec<_>>());
+            group.took_by_amount(at, &of_group.copied().collect::<Vec<_>>(), &ages);
             let away = self.pages.ledger().nr_taken(*id);
             group.look(at, *id, &ages, away, &walked);
             if in_turn.contains(id) {

@@ -46,6 +46,9 @@ const FILE_MARGIN: u64 = 2;
 const EMPTY_FILE: &str = "memory.force_empty";
 /// How often it is read how much of it has gone: of page cache the kernel takes a few mebibytes in that time.
 const LOOK_PAUSE: Duration = Duration::from_micros(200);
+/// A call for so many pages takes no longer than this for each: a few times what compressing one takes. Slab is freed some time after it
+/// went, so that no count ends the call.
+const PAGE_TIME_MAX: Duration = Duration::from_micros(40);
 /// How often all of a group is asked for: what was accessed before goes at the second time.
 const ROUNDS_MAX: u32 = 4;
 /// A round that brought less is the last.
@@ -138,12 +141,14 @@ fn empty_in_part(
     let failed = |source| CgroupError::io("writing", &control.path, source);
     let caller = Interrupted::this_thread().map_err(failed)?;
     let freed = || before.saturating_sub(group.usage_bytes().unwrap_or(before));
+    let nr_pages = u32::try_from(bytes / PAGE_BYTES).unwrap_or(u32::MAX);
+    let time_max = PAGE_TIME_MAX.saturating_mul(nr_pages).min(RECLAIM_TIME_MAX);
     let (has_returned, start) = (AtomicBool::new(false), Instant::now());
     let result = thread::scope(|scope| {
         let watch = || {
             while !has_returned.load(Ordering::SeqCst) {
                 thread::sleep(LOOK_PAUSE);
-                if freed() >= bytes || start.elapsed() > RECLAIM_TIME_MAX {
+                if freed() >= bytes || start.elapsed() > time_max {
                     caller.now();
                 }
             }

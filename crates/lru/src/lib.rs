@@ -97,6 +97,11 @@
 //! - I3: what was tried and what took effect are never the same counter.
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod counts;
+#[macro_use]
+mod named;
+
 pub mod ages;
 #[cfg(test)]
 mod bench_tests;

@@ -17,7 +17,7 @@
 //! **Owns** the names of the kernels, which value each has for each rule, and choosing rules by text. **Does not own** any
 //! behaviour.
 
-use std::{fmt, ops::RangeInclusive, str::FromStr};
+use std::{ops::RangeInclusive, str::FromStr};
 
 use crate::{
     controller::{Selection, TierGains},
@@ -31,46 +31,28 @@ use crate::{
     walk::WalkRules,
 };
 
-/// A kernel whose behaviour is followed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum KernelModel {
-    /// The letter of 2021 that proposed generations.
-    V2021,
-    /// The series as merged into Linux 6.1, before its fixes of 2023; 6.3 to 6.6 with
-    /// [`GroupOrder::MemcgLru`].
-    V2022,
-    /// Linux 6.1.y stable; 6.7 to 6.13 with [`GroupOrder::MemcgLru`] and the
-    /// [`Rule::Aborting`](crate::Rule::Aborting) of 6.14.
-    V6_1,
-    /// Linux 6.14 and later, up to the rework of 7.2.
-    #[default]
-    V6_14,
-    /// Linux 7.2.
-    V7_2,
+named! {
+    /// A kernel whose behaviour is followed.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    #[non_exhaustive]
+    pub enum KernelModel or UnknownModel {
+        /// The letter of 2021 that proposed generations.
+        V2021 = "v2021",
+        /// The series as merged into Linux 6.1, before its fixes of 2023; 6.3 to 6.6 with
+        /// [`GroupOrder::MemcgLru`].
+        V2022 = "v2022",
+        /// Linux 6.1.y stable; 6.7 to 6.13 with [`GroupOrder::MemcgLru`] and the
+        /// [`Rule::Aborting`](crate::Rule::Aborting) of 6.14.
+        V6_1 = "v6.1",
+        /// Linux 6.14 and later, up to the rework of 7.2.
+        #[default]
+        V6_14 = "v6.14",
+        /// Linux 7.2.
+        V7_2 = "v7.2",
+    }
 }
 
 impl KernelModel {
-    /// Every model, oldest kernel first.
-    pub const ALL: &'static [KernelModel] = &[
-        KernelModel::V2021,
-        KernelModel::V2022,
-        KernelModel::V6_1,
-        KernelModel::V6_14,
-        KernelModel::V7_2,
-    ];
-
-    /// Name of the model on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            KernelModel::V2021 => "v2021",
-            KernelModel::V2022 => "v2022",
-            KernelModel::V6_1 => "v6.1",
-            KernelModel::V6_14 => "v6.14",
-            KernelModel::V7_2 => "v7.2",
-        }
-    }
-
     pub(crate) fn rules(self) -> &'static Rules {
         match self {
             KernelModel::V2021 => &V2021,
@@ -79,21 +61,6 @@ impl KernelModel {
             KernelModel::V6_14 => &V6_14,
             KernelModel::V7_2 => &V7_2,
         }
-    }
-}
-
-impl fmt::Display for KernelModel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for KernelModel {
-    type Err = UnknownModel;
-
-    fn from_str(name: &str) -> Result<Self, Self::Err> {
-        let known = Self::ALL.iter().copied().find(|model| model.name() == name);
-        known.ok_or_else(|| UnknownModel(name.to_owned()))
     }
 }
 

@@ -6,8 +6,6 @@
 //! **Owns** the rules' names and their values' types. **Does not own** which kernel has which value, choosing them by
 //! text (`model`), or what a value does (`counting`, `controller`, `multigen`).
 
-use std::fmt;
-
 use crate::{
     controller::{Selection, TierGains},
     counting::{Counting, Encoding},
@@ -16,89 +14,45 @@ use crate::{
     walk::WalkRules,
 };
 
-/// A rule that kernels changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Rule {
-    /// Which generation a folio enters (1.6).
-    Placement,
-    /// How accesses are counted in a folio's flags (1.4).
-    Counting,
-    /// What a walk's finding a folio young does (1.5).
-    Promotion,
-    /// When a walk is due (2.1).
-    Ageing,
-    /// How far apart the windows of the kinds may be (1.2).
-    Coupling,
-    /// Which kind is taken from (3.2).
-    Selection,
-    /// How tiers are weighed against the first (3.2).
-    Gains,
-    /// Who is spared when due, and where to (3.1).
-    Protection,
-    /// What happens to a folio that was tried and stayed (3.3).
-    Survivors,
-    /// Which returns are recent, and what they give back (4.1).
-    Refault,
-    /// What happens to folios that wait for writeback (3.1, 3.3).
-    Dirty,
-    /// Whether scanning ends with a walk or with enough reclaimed (2.1, 3.3).
-    Aborting,
-    /// How many folios a pass looks at (3.1).
-    Scanning,
-    /// What walks leave out (2.3 to 2.6).
-    Walk,
-    /// How reclaim goes when there are several groups (5).
-    Groups,
-    /// Whose age says that a working set would be taken (6).
-    Thrashing,
-    /// What the commands of the `lru_gen` text refuse (6).
-    Commands,
-}
-
-impl Rule {
-    /// Every rule.
-    pub const ALL: &'static [Rule] = &[
-        Rule::Placement,
-        Rule::Counting,
-        Rule::Promotion,
-        Rule::Ageing,
-        Rule::Coupling,
-        Rule::Selection,
-        Rule::Gains,
-        Rule::Protection,
-        Rule::Survivors,
-        Rule::Refault,
-        Rule::Dirty,
-        Rule::Aborting,
-        Rule::Scanning,
-        Rule::Walk,
-        Rule::Groups,
-        Rule::Thrashing,
-        Rule::Commands,
-    ];
-
-    /// Name of the rule on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Rule::Placement => "placement",
-            Rule::Counting => "counting",
-            Rule::Promotion => "promotion",
-            Rule::Ageing => "ageing",
-            Rule::Coupling => "coupling",
-            Rule::Selection => "selection",
-            Rule::Gains => "gains",
-            Rule::Protection => "protection",
-            Rule::Survivors => "survivors",
-            Rule::Refault => "refault",
-            Rule::Dirty => "dirty",
-            Rule::Aborting => "aborting",
-            Rule::Scanning => "scanning",
-            Rule::Walk => "walk",
-            Rule::Groups => "groups",
-            Rule::Thrashing => "thrashing",
-            Rule::Commands => "commands",
-        }
+named! {
+    /// A rule that kernels changed.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[non_exhaustive]
+    pub enum Rule {
+        /// Which generation a folio enters (1.6).
+        Placement = "placement",
+        /// How accesses are counted in a folio's flags (1.4).
+        Counting = "counting",
+        /// What a walk's finding a folio young does (1.5).
+        Promotion = "promotion",
+        /// When a walk is due (2.1).
+        Ageing = "ageing",
+        /// How far apart the windows of the kinds may be (1.2).
+        Coupling = "coupling",
+        /// Which kind is taken from (3.2).
+        Selection = "selection",
+        /// How tiers are weighed against the first (3.2).
+        Gains = "gains",
+        /// Who is spared when due, and where to (3.1).
+        Protection = "protection",
+        /// What happens to a folio that was tried and stayed (3.3).
+        Survivors = "survivors",
+        /// Which returns are recent, and what they give back (4.1).
+        Refault = "refault",
+        /// What happens to folios that wait for writeback (3.1, 3.3).
+        Dirty = "dirty",
+        /// Whether scanning ends with a walk or with enough reclaimed (2.1, 3.3).
+        Aborting = "aborting",
+        /// How many folios a pass looks at (3.1).
+        Scanning = "scanning",
+        /// What walks leave out (2.3 to 2.6).
+        Walk = "walk",
+        /// How reclaim goes when there are several groups (5).
+        Groups = "groups",
+        /// Whose age says that a working set would be taken (6).
+        Thrashing = "thrashing",
+        /// What the commands of the `lru_gen` text refuse (6).
+        Commands = "commands",
     }
 }
 
@@ -166,7 +120,7 @@ pub struct UnknownModel(pub String);
 #[non_exhaustive]
 pub enum RulesError {
     /// No such rule.
-    #[error("unknown rule {0:?}: use {known}", known = RuleNames)]
+    #[error("unknown rule {0:?}: use {known}, nr_gens, nr_tiers or group_order", known = Rule::NAMES.join(", "))]
     UnknownRule(String),
     /// No such kernel.
     #[error(transparent)]
@@ -191,17 +145,6 @@ pub enum RulesError {
         "{0:?} is no change of a rule: write RULE=MODEL, nr_gens=N, nr_tiers=N or group_order=ORDER"
     )]
     NotAChange(String),
-}
-
-struct RuleNames;
-
-impl fmt::Display for RuleNames {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for rule in Rule::ALL {
-            write!(f, "{}, ", rule.name())?;
-        }
-        f.write_str("nr_gens, nr_tiers or group_order")
-    }
 }
 
 /// A generation, told from one end of the window (rules 1.6). Never outside of the window.

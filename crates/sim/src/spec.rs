@@ -64,10 +64,11 @@ pub fn suggestion(text: &str) -> String {
     let mut pieces = text.split('+');
     let head = pieces.next().unwrap_or_default();
     let (name, model) = head.split_once(':').unwrap_or((head, ""));
-    let models = KernelModel::ALL.iter().map(|model| model.name());
-    let models: Vec<&str> = models.collect();
     let keys = pieces.map(|piece| piece.split('=').next().unwrap_or_default());
-    let heads = [(name, EnginePolicy::NAMES.to_vec()), (model, models)];
+    let heads = [
+        (name, EnginePolicy::NAMES.to_vec()),
+        (model, KernelModel::NAMES.to_vec()),
+    ];
     let all = heads
         .into_iter()
         .chain(keys.map(|key| (key, OPTIONS.to_vec())));
@@ -84,9 +85,8 @@ fn parse(text: &str) -> Result<Arc<dyn Simulate>, String> {
             .map_err(|error: BadEngineSpec| format!("{}{}", suggestion(text), error.why))?;
         return Ok(Arc::new(spec.policy().clone()));
     }
-    let baselines = Baseline::ALL.map(Baseline::name);
     let baseline: Baseline = name.parse().map_err(|_| {
-        let names = [&EnginePolicy::NAMES[..], &baselines].concat();
+        let names = [&EnginePolicy::NAMES[..], Baseline::NAMES].concat();
         let meant = did_you_mean(name, names.iter().copied());
         format!("{meant}use one of {}", names.join(", "))
     })?;

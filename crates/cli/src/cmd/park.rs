@@ -169,7 +169,7 @@ fn told(parked: &Parked) -> String {
     let kept = parked.kept.iter();
     let kept = kept.filter(|kept| kept.bytes >= TOLD_BYTES_MIN);
     let kept: Vec<String> = kept
-        .map(|kept| format!("{} {}", bytes(kept.bytes), kept.reason.told()))
+        .map(|kept| format!("{} {}", bytes(kept.bytes), kept.reason.name()))
         .collect();
     if !kept.is_empty() {
         line += &format!("; stayed: {}", kept.join(", "));

@@ -11,16 +11,18 @@ use serde::{Deserialize, Serialize};
 
 use strata_linux::units::Bytes;
 
-/// Who acts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ArmKind {
-    /// Nobody acts, and no limit is met.
-    None,
-    /// The kernel, at its limit.
-    Kernel,
-    /// Strata.
-    Strata,
+strata_lru::named! {
+    /// Who acts.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum ArmKind {
+        /// Nobody acts, and no limit is met.
+        None = "none",
+        /// The kernel, at its limit.
+        Kernel = "kernel",
+        /// Strata.
+        Strata = "strata",
+    }
 }
 
 /// One way in which the command is run.
@@ -35,11 +37,7 @@ pub struct Arm {
 
 impl fmt::Display for Arm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.kind {
-            ArmKind::None => "none",
-            ArmKind::Kernel => "kernel",
-            ArmKind::Strata => "strata",
-        })?;
+        f.write_str(self.kind.name())?;
         match self.budget_bytes {
             Some(bytes) => write!(f, " {}", Bytes(bytes)),
             None => Ok(()),

@@ -269,7 +269,7 @@ impl Group {
                 let min_age = self.rule.min_age;
                 format!("what is beyond was used within its least age of {min_age:?}, and stays")
             }
-            why => format!("what is beyond stays: {}", why.words()),
+            why => format!("what is beyond stays: {}", why.name()),
         };
         Some(News::Warning(format!(
             "{} holds {}, and memory = {} in its rule: {told}",
@@ -347,7 +347,7 @@ impl Group {
         let why = self.why_not_more;
         let mut kinds = self.by_kind.kinds.clone();
         (kinds.iter_mut())
-            .for_each(|of| of.stays_with_group(why.map(|why| why.of_kind(of.kind).words())));
+            .for_each(|of| of.stays_with_group(why.map(|why| why.of_kind(of.kind).name())));
         kinds
     }
 

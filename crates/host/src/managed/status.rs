@@ -162,58 +162,41 @@ pub(super) fn take_demand(directory: &Path) -> Option<u64> {
     text.trim().parse().ok()
 }
 
-/// What keeps a group from giving more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum WhyNotMore {
-    /// What came back has used up the promise.
-    Promise,
-    /// It goes step by step, to see what comes back.
-    Pace,
-    /// Again and again what was idle came back: nothing of it stays idle.
-    NothingStaysIdle,
-    /// There is no swap for anonymous memory to go to.
-    NoSwap,
-    /// What is left of swap is left to others.
-    SwapIsFull,
-    /// As much is written to swap a second as may be.
-    SwapWrites,
-    /// Compressed, pages take almost as much memory as before.
-    DoesNotCompress,
-    /// All that can go went: the group is parked.
-    Parked,
-    /// What is idle is mapped by several processes, locked in memory, or a guest's.
-    SharedOrLocked,
-    /// Most of what was to go stayed: it is not written yet, or held for now.
-    KernelKeeps,
-    /// Its rule or its protection says that it keeps so much.
-    Low,
-    /// It holds more than its rule's `memory`, and all that could go was used within the least age.
-    InUse,
-    /// Next to nothing idle is left in memory, and much is away.
-    AllAway,
+strata_lru::named! {
+    /// What keeps a group from giving more.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum WhyNotMore {
+        /// What came back has used up the promise.
+        Promise = "promise",
+        /// It goes step by step, to see what comes back.
+        Pace = "step by step",
+        /// Again and again what was idle came back: nothing of it stays idle.
+        NothingStaysIdle = "nothing stays idle",
+        /// There is no swap for anonymous memory to go to.
+        NoSwap = "no swap",
+        /// What is left of swap is left to others.
+        SwapIsFull = "swap is full",
+        /// As much is written to swap a second as may be.
+        SwapWrites = "swap writes",
+        /// Compressed, pages take almost as much memory as before.
+        DoesNotCompress = "does not compress",
+        /// All that can go went: the group is parked.
+        Parked = "parked",
+        /// What is idle is mapped by several processes, locked in memory, or a guest's.
+        SharedOrLocked = "shared or locked",
+        /// Most of what was to go stayed: it is not written yet, or held for now.
+        KernelKeeps = "kernel keeps it",
+        /// Its rule or its protection says that it keeps so much.
+        Low = "low",
+        /// It holds more than its rule's `memory`, and all that could go was used within the least age.
+        InUse = "in use",
+        /// Next to nothing idle is left in memory, and much is away.
+        AllAway = "all idle memory is away",
+    }
 }
 
 impl WhyNotMore {
-    /// In a few words.
-    pub fn words(self) -> &'static str {
-        match self {
-            WhyNotMore::Promise => "promise",
-            WhyNotMore::Pace => "step by step",
-            WhyNotMore::NothingStaysIdle => "nothing stays idle",
-            WhyNotMore::NoSwap => "no swap",
-            WhyNotMore::SwapIsFull => "swap is full",
-            WhyNotMore::SwapWrites => "swap writes",
-            WhyNotMore::DoesNotCompress => "does not compress",
-            WhyNotMore::Parked => "parked",
-            WhyNotMore::SharedOrLocked => "shared or locked",
-            WhyNotMore::KernelKeeps => "kernel keeps it",
-            WhyNotMore::Low => "low",
-            WhyNotMore::InUse => "in use",
-            WhyNotMore::AllAway => "all idle memory is away",
-        }
-    }
-
     /// What that means for a kind: files need no swap, and what is idle still is not all away.
     pub(super) fn of_kind(self, kind: MemoryKind) -> WhyNotMore {
         use MemoryKind::{MappedFile, PageCache, SmallFiles};
@@ -260,7 +243,7 @@ pub(super) fn silence<'a>(
 ) -> Vec<String> {
     let mut by_reason: BTreeMap<&str, (&str, u64, u64, WhyNotMore)> = BTreeMap::new();
     for (name, could_bytes, why) in groups {
-        let of = by_reason.entry(why.words()).or_insert((name, 0, 0, why));
+        let of = by_reason.entry(why.name()).or_insert((name, 0, 0, why));
         of.1 += could_bytes;
         of.2 += 1;
     }
@@ -272,7 +255,7 @@ pub(super) fn silence<'a>(
                 2 => format!("{name} and 1 more group"),
                 _ => format!("{name} and {} more groups", nr_groups - 1),
             };
-            let (could, words) = (Bytes(could_bytes), why.words());
+            let (could, words) = (Bytes(could_bytes), why.name());
             format!(
                 "{who} could give {could}, and nothing went for three minutes: {words}; {}",
                 why.remedy()

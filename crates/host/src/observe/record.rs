@@ -436,7 +436,7 @@ fn area_of(
 ) -> u32 {
     let class = match mapping.is_exec_file {
         true => AreaName::CODE,
-        false => class_name(mapping.class),
+        false => mapping.class.name(),
     };
     let name: Arc<str> = match space.areas.len() < NR_AREAS_MAX {
         true => Arc::clone(&mapping.name),
@@ -460,17 +460,6 @@ fn area_of(
 
 fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
-}
-
-fn class_name(class: MappingClass) -> &'static str {
-    match class {
-        MappingClass::Anon => "anon",
-        MappingClass::Heap => "heap",
-        MappingClass::Stack => "stack",
-        MappingClass::FilePrivate => "file_private",
-        MappingClass::FileShared => "file_shared",
-        MappingClass::Shmem => "shmem",
-    }
 }
 
 #[cfg(test)]

@@ -23,41 +23,27 @@ const FREE_SWAP_MIN: u64 = 1 << 20;
 /// Entries of a page table that are read at once: 64 MiB of addresses.
 const LOOK_BYTES: u64 = 64 << 20;
 
-/// Why a page stayed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum WhyKept {
-    /// `mlock`ed.
-    Mlocked,
-    /// A huge page of hugetlbfs.
-    Hugetlb,
-    /// It was asked for (`--keep`).
-    Asked,
-    /// Several processes map it, and the kernel takes such a page of nobody alone.
-    Shared,
-    /// Anonymous, and there is no room in swap.
-    NoSwap,
-    /// Accessed again since.
-    InUse,
-    /// A page of a file that has to be written first.
-    Unwritten,
-    /// The kernel held it for another reason: it is under I/O, pinned or on its way.
-    Busy,
-}
-
-impl WhyKept {
-    /// In words, as they stand after a number of bytes.
-    pub fn told(self) -> &'static str {
-        match self {
-            WhyKept::Mlocked => "mlocked",
-            WhyKept::Hugetlb => "hugetlb",
-            WhyKept::Asked => "kept as asked",
-            WhyKept::Shared => "shared with others",
-            WhyKept::NoSwap => "no swap",
-            WhyKept::InUse => "in use again",
-            WhyKept::Unwritten => "not yet written to its file",
-            WhyKept::Busy => "busy",
-        }
+strata_lru::named! {
+    /// Why a page stayed.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum WhyKept {
+        /// `mlock`ed.
+        Mlocked = "mlocked",
+        /// A huge page of hugetlbfs.
+        Hugetlb = "hugetlb",
+        /// It was asked for (`--keep`).
+        Asked = "kept as asked",
+        /// Several processes map it, and the kernel takes such a page of nobody alone.
+        Shared = "shared with others",
+        /// Anonymous, and there is no room in swap.
+        NoSwap = "no swap",
+        /// Accessed again since.
+        InUse = "in use again",
+        /// A page of a file that has to be written first.
+        Unwritten = "not yet written to its file",
+        /// The kernel held it for another reason: it is under I/O, pinned or on its way.
+        Busy = "busy",
     }
 }
 

@@ -19,30 +19,20 @@ pub(super) enum Wanted {
     More,
 }
 
-/// How a request failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Status {
-    /// Not HTTP.
-    BadRequest,
-    /// Another path.
-    NotFound,
-    /// Another method.
-    NotAllowed,
-    /// A head without an end.
-    TooLarge,
-    /// Too many requests are on their way.
-    Busy,
-}
-
-impl Status {
-    fn line(self) -> &'static str {
-        match self {
-            Status::BadRequest => "400 Bad Request",
-            Status::NotFound => "404 Not Found",
-            Status::NotAllowed => "405 Method Not Allowed",
-            Status::TooLarge => "431 Request Header Fields Too Large",
-            Status::Busy => "503 Service Unavailable",
-        }
+strata_lru::named! {
+    /// How a request failed.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(super) enum Status {
+        /// Not HTTP.
+        BadRequest = "400 Bad Request",
+        /// Another path.
+        NotFound = "404 Not Found",
+        /// Another method.
+        NotAllowed = "405 Method Not Allowed",
+        /// A head without an end.
+        TooLarge = "431 Request Header Fields Too Large",
+        /// Too many requests are on their way.
+        Busy = "503 Service Unavailable",
     }
 }
 
@@ -97,10 +87,10 @@ pub(super) fn metrics(text: &str, wanted: Wanted) -> Vec<u8> {
 
 /// The answer to what can't be had.
 pub(super) fn refusal(status: Status) -> Vec<u8> {
-    let body = format!("{}; the metrics are at /metrics\n", status.line());
+    let body = format!("{}; the metrics are at /metrics\n", status.name());
     format!(
         "HTTP/1.1 {}\r\nContent-Type: text/plain\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
-        status.line(),
+        status.name(),
         body.len()
     )
     .into_bytes()

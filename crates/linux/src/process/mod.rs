@@ -63,22 +63,24 @@ pub use usage::thread_cpu_ns;
 pub use usage::{MemoryUse, tree_counted_bytes, tree_rss_bytes};
 pub use vm_flags::VmFlags;
 
-/// What a mapping is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MappingClass {
-    /// Private anonymous memory.
-    Anon,
-    /// The brk heap.
-    Heap,
-    /// The main stack.
-    Stack,
-    /// A private mapping of a file (its written pages are anon).
-    FilePrivate,
-    /// A shared mapping of a file.
-    FileShared,
-    /// Shared memory: tmpfs, memfd, SysV, shared anonymous.
-    Shmem,
+strata_lru::named! {
+    /// What a mapping is.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum MappingClass {
+        /// Private anonymous memory.
+        Anon = "anon",
+        /// The brk heap.
+        Heap = "heap",
+        /// The main stack.
+        Stack = "stack",
+        /// A private mapping of a file (its written pages are anon).
+        FilePrivate = "file_private",
+        /// A shared mapping of a file.
+        FileShared = "file_shared",
+        /// Shared memory: tmpfs, memfd, SysV, shared anonymous.
+        Shmem = "shmem",
+    }
 }
 
 impl MappingClass {

@@ -2,8 +2,6 @@
 //!
 //! **Owns** the values there are. **Does not own** which kernel has which (`model`), or their effect.
 
-use std::{fmt, str::FromStr};
-
 use crate::seam::Origin;
 
 /// Which group is asked next when a node runs short.
@@ -18,35 +16,14 @@ pub enum GroupOrder {
     MemcgLru,
 }
 
-impl GroupOrder {
-    /// Every order there is.
-    pub const ALL: [GroupOrder; 6] = [
-        GroupOrder::Tree,
-        GroupOrder::Rounds(Sparing::Off),
-        GroupOrder::Rounds(Sparing::Ageing),
-        GroupOrder::Rounds(Sparing::Background),
-        GroupOrder::Rounds(Sparing::Both),
-        GroupOrder::MemcgLru,
-    ];
-
-    /// Name of the order on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            GroupOrder::Tree => "tree",
-            GroupOrder::Rounds(Sparing::Off) => "rounds",
-            GroupOrder::Rounds(Sparing::Ageing) => "rounds-sparing-ageing",
-            GroupOrder::Rounds(Sparing::Background) => "rounds-sparing",
-            GroupOrder::Rounds(Sparing::Both) => "rounds-sparing-both",
-            GroupOrder::MemcgLru => "memcg-lru",
-        }
-    }
-}
-
-impl fmt::Display for GroupOrder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
+named!(impl GroupOrder or UnknownOrder {
+    Tree = "tree",
+    Rounds(Sparing::Off) = "rounds",
+    Rounds(Sparing::Ageing) = "rounds-sparing-ageing",
+    Rounds(Sparing::Background) = "rounds-sparing",
+    Rounds(Sparing::Both) = "rounds-sparing-both",
+    MemcgLru = "memcg-lru",
+});
 
 /// A name that is no order of groups.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -55,15 +32,6 @@ impl fmt::Display for GroupOrder {
      rounds-sparing-both or memcg-lru"
 )]
 pub struct UnknownOrder(pub String);
-
-impl FromStr for GroupOrder {
-    type Err = UnknownOrder;
-
-    fn from_str(name: &str) -> Result<Self, Self::Err> {
-        let known = Self::ALL.into_iter().find(|order| order.name() == name);
-        known.ok_or_else(|| UnknownOrder(name.to_owned()))
-    }
-}
 
 /// Who is spared ageing, and swapping, on the first pass over several groups (rules 5.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

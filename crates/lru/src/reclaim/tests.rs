@@ -531,7 +531,7 @@ fn by_72_a_group_that_had_to_be_walked_gives_one_batch_when_memory_as_a_whole_is
 
 #[test]
 fn the_order_of_groups_is_chosen_by_name() {
-    for order in GroupOrder::ALL {
+    for &order in GroupOrder::ALL {
         let rules: Rules = format!("v7.2,group_order={order}").parse().unwrap();
         assert_eq!(rules.groups.order, order);
     }

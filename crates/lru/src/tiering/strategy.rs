@@ -7,8 +7,6 @@
 //!
 //! **Owns** the judgement. **Does not own** rate limits (`throttle`) or queues (`tiered`).
 
-use std::{fmt, str::FromStr};
-
 use crate::ids::{NodeId, Order};
 
 /// How recent a folio is in its policy's own terms.
@@ -57,48 +55,30 @@ impl FolioStanding {
     }
 }
 
-/// When an access through a descriptor makes a page of a lower node a candidate for promotion.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum PromotionStrategy {
-    /// Not at all.
-    #[default]
-    Never,
-    /// At any access.
-    FirstAccess,
-    /// As the proposal's hook was first coded: at a counted access of a page in one of the two youngest
-    /// generations, but neither at the first one nor at the one that makes it workingset: these set a
-    /// flag and return. It also wants a page that is charged to a group, as all are here. `TwoList`:
-    /// referenced and active.
-    RfcAsCoded,
-    /// When the count is saturated, workingset included. `TwoList`: referenced and active.
-    Refs,
-    /// Referenced, workingset, and in one of the two youngest generations; that tiering is on and
-    /// the page on a lower node are the other two. `TwoList`: referenced and active.
-    FiveConditions,
+named! {
+    /// When an access through a descriptor makes a page of a lower node a candidate for promotion.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    #[non_exhaustive]
+    pub enum PromotionStrategy or UnknownStrategy {
+        /// Not at all.
+        #[default]
+        Never = "never",
+        /// At any access.
+        FirstAccess = "first-access",
+        /// As the proposal's hook was first coded: at a counted access of a page in one of the two youngest
+        /// generations, but neither at the first one nor at the one that makes it workingset: these set a
+        /// flag and return. It also wants a page that is charged to a group, as all are here. `TwoList`:
+        /// referenced and active.
+        RfcAsCoded = "rfc-as-coded",
+        /// When the count is saturated, workingset included. `TwoList`: referenced and active.
+        Refs = "refs",
+        /// Referenced, workingset, and in one of the two youngest generations; that tiering is on and
+        /// the page on a lower node are the other two. `TwoList`: referenced and active.
+        FiveConditions = "five-conditions",
+    }
 }
 
 impl PromotionStrategy {
-    /// Every strategy.
-    pub const ALL: &'static [PromotionStrategy] = &[
-        PromotionStrategy::Never,
-        PromotionStrategy::FirstAccess,
-        PromotionStrategy::RfcAsCoded,
-        PromotionStrategy::Refs,
-        PromotionStrategy::FiveConditions,
-    ];
-
-    /// Name of the strategy on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            PromotionStrategy::Never => "never",
-            PromotionStrategy::FirstAccess => "first-access",
-            PromotionStrategy::RfcAsCoded => "rfc-as-coded",
-            PromotionStrategy::Refs => "refs",
-            PromotionStrategy::FiveConditions => "five-conditions",
-        }
-    }
-
     /// Whether the access of a folio that stood like this before makes it a candidate.
     pub fn wants(self, before: &FolioStanding) -> bool {
         if before.is_isolated {
@@ -119,24 +99,9 @@ impl PromotionStrategy {
     }
 }
 
-impl fmt::Display for PromotionStrategy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
 /// A name that is no strategy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "unknown promotion strategy {0:?}: use never, first-access, rfc-as-coded, refs or five-conditions"
 )]
 pub struct UnknownStrategy(pub String);
-
-impl FromStr for PromotionStrategy {
-    type Err = UnknownStrategy;
-
-    fn from_str(name: &str) -> Result<Self, Self::Err> {
-        let known = Self::ALL.iter().copied().find(|of| of.name() == name);
-        known.ok_or_else(|| UnknownStrategy(name.to_owned()))
-    }
-}

@@ -17,8 +17,6 @@ mod s3_fifo;
 #[cfg(test)]
 mod tests;
 
-use std::{fmt, str::FromStr};
-
 use strata_trace::Backing;
 
 use crate::{
@@ -49,50 +47,22 @@ trait Cache<'w>: Sized {
     fn memory_bytes(&self) -> u64;
 }
 
-/// A policy without a mechanism.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Baseline {
-    /// Least recently used.
-    Lru,
-    /// First in, first out.
-    Fifo,
-    /// FIFO with a second chance for what was used.
-    Clock,
-    /// Belady's optimum: evicts what is wanted again the latest.
-    Opt,
-    /// CLOCK whose hand does not move what it spares.
-    Sieve,
-    /// A small queue on trial before the main one.
-    S3Fifo,
-}
-
-impl Baseline {
-    /// All of them.
-    pub const ALL: [Baseline; 6] = [
-        Baseline::Lru,
-        Baseline::Fifo,
-        Baseline::Clock,
-        Baseline::Opt,
-        Baseline::Sieve,
-        Baseline::S3Fifo,
-    ];
-
-    /// Name of the baseline on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Baseline::Lru => "lru",
-            Baseline::Fifo => "fifo",
-            Baseline::Clock => "clock",
-            Baseline::Opt => "opt",
-            Baseline::Sieve => "sieve",
-            Baseline::S3Fifo => "s3-fifo",
-        }
-    }
-}
-
-impl fmt::Display for Baseline {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+strata_lru::named! {
+    /// A policy without a mechanism.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Baseline or UnknownBaseline {
+        /// Least recently used.
+        Lru = "lru",
+        /// First in, first out.
+        Fifo = "fifo",
+        /// FIFO with a second chance for what was used.
+        Clock = "clock",
+        /// Belady's optimum: evicts what is wanted again the latest.
+        Opt = "opt",
+        /// CLOCK whose hand does not move what it spares.
+        Sieve = "sieve",
+        /// A small queue on trial before the main one.
+        S3Fifo = "s3-fifo",
     }
 }
 
@@ -100,15 +70,6 @@ impl fmt::Display for Baseline {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no baseline is called {0:?}")]
 pub struct UnknownBaseline(pub String);
-
-impl FromStr for Baseline {
-    type Err = UnknownBaseline;
-
-    fn from_str(name: &str) -> Result<Baseline, UnknownBaseline> {
-        let found = Baseline::ALL.into_iter().find(|one| one.name() == name);
-        found.ok_or_else(|| UnknownBaseline(name.to_owned()))
-    }
-}
 
 impl Simulate for Baseline {
     fn run(

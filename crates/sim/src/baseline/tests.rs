@@ -295,7 +295,7 @@ proptest! {
         prop_assert_eq!([misses(Baseline::Lru), misses(Baseline::Fifo)], model);
         let enough = Setup::with_memory(workload.footprint_pages().max(1));
         let endless = model_misses_with_ends(&requests, usize::MAX)[0];
-        for baseline in Baseline::ALL {
+        for &baseline in Baseline::ALL {
             prop_assert!(misses(Baseline::Opt) <= misses(baseline), "{}", baseline);
             let fits = baseline.run(&workload, &enough, &NoProgress).unwrap();
             prop_assert_eq!(fits.nr_misses, endless, "{}: the footprint is enough", baseline);

@@ -138,6 +138,6 @@ fn why_not_more(group: &GroupStatus) -> &'static str {
         _ if group.is_frozen => "frozen",
         _ if group.is_slowed => "slowed",
         None => "-",
-        Some(why) => why.words(),
+        Some(why) => why.name(),
     }
 }

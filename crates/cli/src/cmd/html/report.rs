@@ -19,17 +19,19 @@ const SHOWN_MAX: usize = 40;
 /// Columns of a picture over time.
 const COLUMNS_MAX: usize = 300;
 
-/// What was printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Run,
-    Guard,
-    Idle,
-    Plan,
-    Promise,
-    History,
-    WorkingSet,
-    Files,
+strata_lru::named! {
+    /// What was printed.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Kind {
+        Run = "A run within a budget",
+        Guard = "What a guard gives back",
+        Idle = "Who holds idle memory",
+        Plan = "How much memory a recorded run needs",
+        Promise = "What a guard would give back",
+        History = "What a guard gave back",
+        WorkingSet = "How much memory is needed",
+        Files = "Which files fill the page cache",
+    }
 }
 
 impl Kind {
@@ -61,17 +63,7 @@ pub(super) fn page(name: &str, lines: &[Value]) -> Result<Page, UsageError> {
              idle, wss, files or plan print with --format json"
         )));
     };
-    let title = match kind {
-        Kind::Run => "A run within a budget",
-        Kind::Guard => "What a guard gives back",
-        Kind::Idle => "Who holds idle memory",
-        Kind::Plan => "How much memory a recorded run needs",
-        Kind::Promise => "What a guard would give back",
-        Kind::History => "What a guard gave back",
-        Kind::WorkingSet => "How much memory is needed",
-        Kind::Files => "Which files fill the page cache",
-    };
-    let mut page = Page::new(title, name);
+    let mut page = Page::new(kind.name(), name);
     match kind {
         Kind::Run => run(&mut page, last),
         Kind::Guard => guard(&mut page, lines, last),

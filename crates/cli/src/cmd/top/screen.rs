@@ -79,44 +79,27 @@ pub(super) enum Parts {
     Files,
 }
 
-/// By what rows are ordered, the most of it first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Order {
-    Idle,
-    Resident,
-    Used,
-    Refaults,
-    Swap,
-    Name,
+strata_lru::named! {
+    /// By what rows are ordered, the most of it first.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub(super) enum Order {
+        #[default]
+        Idle = "idle memory",
+        Resident = "size",
+        Used = "use",
+        Refaults = "refaults",
+        Swap = "swap",
+        Name = "name",
+    }
 }
 
 impl Order {
-    const OF_TARGETS: [Order; 6] = [
-        Order::Idle,
-        Order::Resident,
-        Order::Used,
-        Order::Refaults,
-        Order::Swap,
-        Order::Name,
-    ];
     const OF_MAPPINGS: [Order; 4] = [Order::Resident, Order::Idle, Order::Used, Order::Name];
 
     fn after(self, orders: &[Order]) -> Order {
         let at = orders.iter().position(|order| *order == self);
         let next = at.map_or(0, |at| (at + 1) % orders.len());
         orders[next]
-    }
-
-    /// As the title has it.
-    pub(super) fn label(self) -> &'static str {
-        match self {
-            Order::Idle => "idle memory",
-            Order::Resident => "size",
-            Order::Used => "use",
-            Order::Refaults => "refaults",
-            Order::Swap => "swap",
-            Order::Name => "name",
-        }
     }
 }
 
@@ -180,7 +163,6 @@ impl Screen {
             is_mouse_off: false,
             is_paused: false,
             interval_ms,
-            order: Order::Idle,
             mapping_order: Order::Resident,
             parts: Parts::Mappings,
             filter: String::new(),
@@ -431,7 +413,7 @@ impl Screen {
 
     fn next_order(&mut self) {
         match self.page {
-            Page::List => self.order = self.order.after(&Order::OF_TARGETS),
+            Page::List => self.order = self.order.after(Order::ALL),
             Page::Detail(_) => self.mapping_order = self.mapping_order.after(&Order::OF_MAPPINGS),
         }
     }

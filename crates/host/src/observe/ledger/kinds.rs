@@ -23,49 +23,33 @@ use strata_linux::addr::PAGE_BYTES;
 use strata_linux::cgroup::Charge;
 use strata_lru::ages::PageClass;
 
-/// A kind of memory.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum MemoryKind {
-    /// Private anonymous memory in small pages.
-    Anon,
-    /// Private anonymous memory in huge pages.
-    Huge,
-    /// Anonymous and shared memory that several processes map.
-    Shared,
-    /// Of tmpfs, a memfd or shared memory, and not mapped by several processes.
-    Tmpfs,
-    /// Page cache that a process has mapped.
-    MappedFile,
-    /// Page cache that nobody has mapped, of files of which there is more.
-    PageCache,
-    /// Page cache that nobody has mapped, of small files, of those that no census looks at, and of file systems themselves.
-    SmallFiles,
-    /// Page cache that is to be written to its file first.
-    Dirty,
-    /// Locked in memory, whatever it is.
-    Locked,
-    /// The kernel's: dentries, inodes, stacks, page tables.
-    Kernel,
-}
-
-impl MemoryKind {
-    /// Its name in JSON and in metrics.
-    pub fn name(self) -> &'static str {
-        match self {
-            MemoryKind::Anon => "anon",
-            MemoryKind::Huge => "huge",
-            MemoryKind::Shared => "shared",
-            MemoryKind::Tmpfs => "tmpfs",
-            MemoryKind::MappedFile => "mapped_file",
-            MemoryKind::PageCache => "page_cache",
-            MemoryKind::SmallFiles => "small_files",
-            MemoryKind::Dirty => "dirty",
-            MemoryKind::Locked => "locked",
-            MemoryKind::Kernel => "kernel",
-        }
+strata_lru::named! {
+    /// A kind of memory.
+    #[derive(
+        Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+    )]
+    #[serde(rename_all = "snake_case")]
+    pub enum MemoryKind {
+        /// Private anonymous memory in small pages.
+        Anon = "anon",
+        /// Private anonymous memory in huge pages.
+        Huge = "huge",
+        /// Anonymous and shared memory that several processes map.
+        Shared = "shared",
+        /// Of tmpfs, a memfd or shared memory, and not mapped by several processes.
+        Tmpfs = "tmpfs",
+        /// Page cache that a process has mapped.
+        MappedFile = "mapped_file",
+        /// Page cache that nobody has mapped, of files of which there is more.
+        PageCache = "page_cache",
+        /// Page cache that nobody has mapped, of small files, of those that no census looks at, and of file systems themselves.
+        SmallFiles = "small_files",
+        /// Page cache that is to be written to its file first.
+        Dirty = "dirty",
+        /// Locked in memory, whatever it is.
+        Locked = "locked",
+        /// The kernel's: dentries, inodes, stacks, page tables.
+        Kernel = "kernel",
     }
 }
 

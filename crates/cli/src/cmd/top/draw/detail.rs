@@ -204,7 +204,7 @@ fn mappings(canvas: &mut Canvas<'_>, screen: &Screen, ages: &AgesView, y: u16, b
     };
     let bars = bar_columns * NR_AGES as u16 + 1;
     let name_columns = width.saturating_sub(numbers + bars);
-    let title = format!("MAPPING by {}", screen.mapping_order.label());
+    let title = format!("MAPPING by {}", screen.mapping_order.name());
     canvas.restyle(y, heading());
     let room = name_columns.saturating_sub(MARK_COLUMNS + 1);
     canvas.put(MARK_COLUMNS, y, room, &title, heading());

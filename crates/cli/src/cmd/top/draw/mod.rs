@@ -113,7 +113,7 @@ fn title(canvas: &mut Canvas<'_>, screen: &Screen) {
                 0 => String::new(),
                 _ => format!(", {nr_watched} watched"),
             };
-            format!("{nr_targets} {noun}{watched}, by {}", screen.order.label())
+            format!("{nr_targets} {noun}{watched}, by {}", screen.order.name())
         }
         Page::Detail(name) => {
             let suffix = screen.shown().map_or_else(String::new, |target| {

@@ -146,40 +146,26 @@ pub struct WalkSample {
     pub found: Found,
 }
 
-/// What a walk found; base pages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Found {
-    /// Present and reclaimable, by kind (anon, file).
-    pub nr_resident_pages: [u64; 2],
-    /// Accessed since the walk before, by kind.
-    pub nr_young_pages: [u64; 2],
-    /// New since the walk before.
-    pub nr_appeared_pages: u64,
-    /// New since the walk before, and back after an eviction.
-    pub nr_refaulted_pages: u64,
-    /// Gone since the walk before, taken by the kernel.
-    pub nr_reclaimed_pages: u64,
-    /// Gone since the walk before, given back by the program.
-    pub nr_freed_pages: u64,
-    /// Present but locked, hugetlb or special.
-    pub nr_unreclaimable_pages: u64,
-    /// Present but not managed, because the folio table is full.
-    pub nr_untracked_pages: u64,
-}
-
-impl Found {
-    /// Adds what was found in another program.
-    pub fn add(&mut self, other: &Found) {
-        for kind in [0, 1] {
-            self.nr_resident_pages[kind] += other.nr_resident_pages[kind];
-            self.nr_young_pages[kind] += other.nr_young_pages[kind];
-        }
-        self.nr_appeared_pages += other.nr_appeared_pages;
-        self.nr_refaulted_pages += other.nr_refaulted_pages;
-        self.nr_reclaimed_pages += other.nr_reclaimed_pages;
-        self.nr_freed_pages += other.nr_freed_pages;
-        self.nr_unreclaimable_pages += other.nr_unreclaimable_pages;
-        self.nr_untracked_pages += other.nr_untracked_pages;
+strata_lru::counts! {
+    /// What a walk found; base pages.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Found {
+        /// Present and reclaimable, by kind (anon, file).
+        pub nr_resident_pages: [u64; 2],
+        /// Accessed since the walk before, by kind.
+        pub nr_young_pages: [u64; 2],
+        /// New since the walk before.
+        pub nr_appeared_pages: u64,
+        /// New since the walk before, and back after an eviction.
+        pub nr_refaulted_pages: u64,
+        /// Gone since the walk before, taken by the kernel.
+        pub nr_reclaimed_pages: u64,
+        /// Gone since the walk before, given back by the program.
+        pub nr_freed_pages: u64,
+        /// Present but locked, hugetlb or special.
+        pub nr_unreclaimable_pages: u64,
+        /// Present but not managed, because the folio table is full.
+        pub nr_untracked_pages: u64,
     }
 }
 

@@ -286,85 +286,44 @@ pub enum RelaxedWalk {
     Made,
 }
 
-/// Counters of one group since it was created; base pages unless said otherwise.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ReclaimStats {
-    /// Visited by eviction.
-    pub nr_scanned_pages: u64,
-    /// Handed out in batches (tried).
-    pub nr_isolated_pages: u64,
-    /// Left memory because a batch asked for it (applied), by kind.
-    pub nr_evicted_pages: [u64; 2],
-    /// Left memory by the kernel's own choice, by kind.
-    pub nr_kernel_evicted_pages: [u64; 2],
-    /// Left memory either way, by kind and by the tier it had; a policy without tiers has the first.
-    pub nr_left_pages: [[u64; ReclaimStats::NR_TIERS]; 2],
-    /// Came back after either, by kind and tier.
-    pub nr_refaulted_pages: [[u64; ReclaimStats::NR_TIERS]; 2],
-    /// Pages that came back soon (the working set was cut into), by kind and tier.
-    pub nr_refaulted_recent_pages: [[u64; ReclaimStats::NR_TIERS]; 2],
-    /// Found young by a walk or a look-around.
-    pub nr_young_pages: u64,
-    /// Moved to the youngest generation by ageing: a walk or a look-around found them young.
-    pub nr_promoted_pages: u64,
-    /// Made active, or moved to the youngest generation, by eviction or by a read: the kernel's `pgactivate` without refaults.
-    pub nr_activated_pages: u64,
-    /// Made active by an access through a descriptor (in `nr_activated_pages`, too), which takes them off a list and puts them on another.
-    pub nr_activated_by_access_pages: u64,
-    /// Due and spared, by kind and tier: for their tier, or for what else the policy goes by.
-    pub nr_protected_pages: [[u64; ReclaimStats::NR_TIERS]; 2],
-    /// Verdicts other than evicted, in the order Referenced, Busy, Shared, Dirty, Unevictable, Gone, NotTried.
-    pub nr_rejected_pages: [u64; 7],
-    /// Walks that advanced `max_seq` (a number of walks).
-    pub nr_ageing_runs: u64,
+counts! {
+    /// Counters of one group since it was created; base pages unless said otherwise.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct ReclaimStats {
+        /// Visited by eviction.
+        pub nr_scanned_pages: u64,
+        /// Handed out in batches (tried).
+        pub nr_isolated_pages: u64,
+        /// Left memory because a batch asked for it (applied), by kind.
+        pub nr_evicted_pages: [u64; 2],
+        /// Left memory by the kernel's own choice, by kind.
+        pub nr_kernel_evicted_pages: [u64; 2],
+        /// Left memory either way, by kind and by the tier it had; a policy without tiers has the first.
+        pub nr_left_pages: [[u64; ReclaimStats::NR_TIERS]; 2],
+        /// Came back after either, by kind and tier.
+        pub nr_refaulted_pages: [[u64; ReclaimStats::NR_TIERS]; 2],
+        /// Pages that came back soon (the working set was cut into), by kind and tier.
+        pub nr_refaulted_recent_pages: [[u64; ReclaimStats::NR_TIERS]; 2],
+        /// Found young by a walk or a look-around.
+        pub nr_young_pages: u64,
+        /// Moved to the youngest generation by ageing: a walk or a look-around found them young.
+        pub nr_promoted_pages: u64,
+        /// Made active, or moved to the youngest generation, by eviction or by a read: the kernel's `pgactivate` without refaults.
+        pub nr_activated_pages: u64,
+        /// Made active by an access through a descriptor (in `nr_activated_pages`, too), which takes them off a list and puts them on another.
+        pub nr_activated_by_access_pages: u64,
+        /// Due and spared, by kind and tier: for their tier, or for what else the policy goes by.
+        pub nr_protected_pages: [[u64; ReclaimStats::NR_TIERS]; 2],
+        /// Verdicts other than evicted, in the order Referenced, Busy, Shared, Dirty, Unevictable, Gone, NotTried.
+        pub nr_rejected_pages: [u64; 7],
+        /// Walks that advanced `max_seq` (a number of walks).
+        pub nr_ageing_runs: u64,
+    }
 }
 
 impl ReclaimStats {
     /// Tiers that are told apart.
     pub const NR_TIERS: usize = MAX_NR_TIERS;
-}
-
-impl std::ops::AddAssign for ReclaimStats {
-    fn add_assign(&mut self, other: ReclaimStats) {
-        fn add<const N: usize>(to: &mut [u64; N], more: [u64; N]) {
-            to.iter_mut().zip(more).for_each(|(to, more)| *to += more);
-        }
-        // Destructured, so that a new counter can't be forgotten here.
-        let ReclaimStats {
-            nr_scanned_pages,
-            nr_isolated_pages,
-            nr_evicted_pages,
-            nr_kernel_evicted_pages,
-            nr_left_pages,
-            nr_refaulted_pages,
-            nr_refaulted_recent_pages,
-            nr_young_pages,
-            nr_promoted_pages,
-            nr_activated_pages,
-            nr_activated_by_access_pages,
-            nr_protected_pages,
-            nr_rejected_pages,
-            nr_ageing_runs,
-        } = other;
-        self.nr_scanned_pages += nr_scanned_pages;
-        self.nr_isolated_pages += nr_isolated_pages;
-        add(&mut self.nr_evicted_pages, nr_evicted_pages);
-        add(&mut self.nr_kernel_evicted_pages, nr_kernel_evicted_pages);
-        for kind in Kind::ALL.map(Kind::index) {
-            add(&mut self.nr_left_pages[kind], nr_left_pages[kind]);
-            let all = &mut self.nr_refaulted_pages[kind];
-            add(all, nr_refaulted_pages[kind]);
-            add(&mut self.nr_protected_pages[kind], nr_protected_pages[kind]);
-            let recent = &mut self.nr_refaulted_recent_pages[kind];
-            add(recent, nr_refaulted_recent_pages[kind]);
-        }
-        self.nr_young_pages += nr_young_pages;
-        self.nr_promoted_pages += nr_promoted_pages;
-        self.nr_activated_pages += nr_activated_pages;
-        self.nr_activated_by_access_pages += nr_activated_by_access_pages;
-        add(&mut self.nr_rejected_pages, nr_rejected_pages);
-        self.nr_ageing_runs += nr_ageing_runs;
-    }
 }
 
 /// Sums over tiers.

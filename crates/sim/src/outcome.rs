@@ -7,7 +7,7 @@
 //! - I1: counts are of base pages unless the name says otherwise; tried and applied are never the same.
 
 use serde::{Serialize, Serializer};
-use strata_lru::{GroupEvents, Limits, TimeMs};
+use strata_lru::{AddUp, GroupEvents, Limits, TimeMs};
 
 pub use crate::generations::{AgeShare, GenerationPages, Sample};
 use crate::ratio::Ratio;
@@ -171,9 +171,7 @@ impl GroupCounts {
         self.nr_distinct += below.nr_distinct;
         self.nr_misses += below.nr_misses;
         self.nr_scanned += below.nr_scanned;
-        for (kind, nr_pages) in below.nr_stolen.into_iter().enumerate() {
-            self.nr_stolen[kind] += nr_pages;
-        }
+        self.nr_stolen.add_up(&below.nr_stolen);
         self.nr_ageing_runs += below.nr_ageing_runs;
     }
 

@@ -285,7 +285,7 @@ fn a_sample_whose_counts_are_reset_tells_of_the_rest_and_the_rest_is_left_alone(
             );
         }
         let mut both = cold_sums;
-        both.add(&hot_sums);
+        both += hot_sums;
         let told = told(&both);
         let truth = cold_sums.probed.unprobed_bytes[WHOLE_WATCH];
         assert!(

@@ -155,7 +155,7 @@ pub(crate) fn parts_of(taken: &Taken, path: &Path) -> Vec<FilePart> {
 /// All together.
 pub(crate) fn sum<'a>(parts: impl IntoIterator<Item = &'a Sums>) -> Sums {
     let all = parts.into_iter().copied().reduce(|mut all, sums| {
-        all.add(&sums);
+        all += sums;
         all
     });
     all.unwrap_or_default()

@@ -137,7 +137,7 @@ pub(super) fn by_group(taken: &Taken, names: &GroupNames) -> BTreeMap<String, Su
         };
         for group in Path::new(name).ancestors() {
             let name = group.to_string_lossy().into_owned();
-            groups.entry(name).or_default().add(&part.sums);
+            *groups.entry(name).or_default() += part.sums;
         }
     }
     groups

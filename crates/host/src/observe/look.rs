@@ -174,7 +174,7 @@ impl Looker {
                 pieces.split(record, listener);
             });
             match read {
-                Ok(cost) => looked.cost.add(cost),
+                Ok(cost) => looked.cost += cost,
                 Err(error) => {
                     outcome = Err(error);
                     break;
@@ -230,7 +230,7 @@ impl Looker {
             let took = self
                 .clearer
                 .clear_all(process, &found.young, nr_entries, intent)?;
-            cleared.add(took);
+            *cleared += took;
             return Ok(());
         }
         let parts = found.nr_part_pieces.into_iter().enumerate();

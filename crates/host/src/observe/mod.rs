@@ -493,7 +493,7 @@ impl Observer {
         if looking.mappings.is_some() {
             visitor.end(looking.id, looked.is_whole);
         }
-        walked.cost.add(looked.cost);
+        walked.cost += looked.cost;
         walked.clear_ns += looked.cleared.wall_ns;
         walked.nr_left_pieces += looked.nr_left_pieces;
         walked.nr_resting_pages += looked.nr_resting_pages;

@@ -405,11 +405,7 @@ impl Tracker {
 
     /// The findings of the last walk of every space, added up.
     pub(crate) fn findings(&self) -> WalkFindings {
-        let mut sum = WalkFindings::default();
-        for space in self.spaces.values() {
-            sum.add(&space.findings);
-        }
-        sum
+        self.spaces.values().map(|space| space.findings).sum()
     }
 
     /// Pages that were evicted and are not back.

@@ -145,7 +145,7 @@ impl Group {
         self.sums.nr_walks += 1;
         self.sums.nr_spaces += walked.nr_spaces;
         self.sums.nr_spaces_skipped += walked.nr_idle_spaces;
-        self.sums.cost.add(walked.cost);
+        self.sums.cost += walked.cost;
         self.sums.clear_ns += walked.clear_ns;
         self.sums.nr_left_pieces += walked.nr_left_pieces;
         let visit = Visit {

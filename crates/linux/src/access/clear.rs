@@ -136,30 +136,24 @@ pub fn entries_in(record: &TableRecord, mask: Bits512) -> u64 {
     }
 }
 
-/// What clearing took and left.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Cleared {
-    /// Wall time, pauses included, nanoseconds.
-    pub wall_ns: u64,
-    /// CPU time of the calls that cleared, which take the lock of the address space, nanoseconds. Wall time would make
-    /// walks rarer on a busy machine, where a call may have to wait for a processor.
-    pub held_ns: u64,
-    /// CPU time of the calls that touched pages so that they are active again, nanoseconds. They take the lock for
-    /// reading, once for each page or run.
-    pub restoring_ns: u64,
-    /// Pieces that keep their accessed bits.
-    pub nr_left_pieces: u64,
+strata_lru::counts! {
+    /// What clearing took and left.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Cleared {
+        /// Wall time, pauses included, nanoseconds.
+        pub wall_ns: u64,
+        /// CPU time of the calls that cleared, which take the lock of the address space, nanoseconds. Wall time would make
+        /// walks rarer on a busy machine, where a call may have to wait for a processor.
+        pub held_ns: u64,
+        /// CPU time of the calls that touched pages so that they are active again, nanoseconds. They take the lock for
+        /// reading, once for each page or run.
+        pub restoring_ns: u64,
+        /// Pieces that keep their accessed bits.
+        pub nr_left_pieces: u64,
+    }
 }
 
 impl Cleared {
-    /// Adds what another clearing took.
-    pub fn add(&mut self, other: Cleared) {
-        self.wall_ns += other.wall_ns;
-        self.held_ns += other.held_ns;
-        self.restoring_ns += other.restoring_ns;
-        self.nr_left_pieces += other.nr_left_pieces;
-    }
-
     /// CPU time of all calls that took the lock, nanoseconds.
     pub fn all_held_ns(&self) -> u64 {
         self.held_ns + self.restoring_ns

@@ -125,26 +125,18 @@ pub struct SourceInfo {
     pub blind_spots: Vec<String>,
 }
 
-/// What a walk cost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct WalkCost {
-    /// Last-level tables read.
-    pub nr_tables: u64,
-    /// Page-table entries looked at.
-    pub nr_entries: u64,
-    /// Runs of the kernel-side program (or files read).
-    pub nr_runs: u64,
-    /// Wall time, nanoseconds.
-    pub wall_ns: u64,
-}
-
-impl WalkCost {
-    /// Adds what another walk cost.
-    pub fn add(&mut self, other: WalkCost) {
-        self.nr_tables += other.nr_tables;
-        self.nr_entries += other.nr_entries;
-        self.nr_runs += other.nr_runs;
-        self.wall_ns += other.wall_ns;
+strata_lru::counts! {
+    /// What a walk cost.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+    pub struct WalkCost {
+        /// Last-level tables read.
+        pub nr_tables: u64,
+        /// Page-table entries looked at.
+        pub nr_entries: u64,
+        /// Runs of the kernel-side program (or files read).
+        pub nr_runs: u64,
+        /// Wall time, nanoseconds.
+        pub wall_ns: u64,
     }
 }
 

@@ -28,39 +28,27 @@ pub enum PageClass {
     Locked,
 }
 
-/// Pages by class.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ByClass([u64; NR_CLASSES]);
+counts! {
+    /// Pages by class.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct ByClass {
+        nr_pages: [u64; NR_CLASSES],
+    }
+}
 
 impl ByClass {
     /// Those of one class.
     pub fn of(&self, class: PageClass) -> u64 {
-        self.0[class as usize]
+        self.nr_pages[class as usize]
     }
 
     /// So many more of a class.
     pub fn add(&mut self, class: PageClass, nr_pages: u64) {
-        self.0[class as usize] += nr_pages;
+        self.nr_pages[class as usize] += nr_pages;
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.0 == [0; NR_CLASSES]
-    }
-}
-
-impl std::ops::AddAssign for ByClass {
-    fn add_assign(&mut self, other: ByClass) {
-        let pairs = self.0.iter_mut().zip(other.0);
-        pairs.for_each(|(sum, more)| *sum += more);
-    }
-}
-
-impl std::iter::Sum for ByClass {
-    fn sum<I: Iterator<Item = ByClass>>(parts: I) -> ByClass {
-        parts.fold(ByClass::default(), |mut sum, part| {
-            sum += part;
-            sum
-        })
+        self.nr_pages == [0; NR_CLASSES]
     }
 }
 
@@ -68,7 +56,7 @@ impl From<ByClass> for NrPages {
     fn from(by_class: ByClass) -> NrPages {
         let file = by_class.of(PageClass::File);
         NrPages {
-            anon: by_class.0.iter().sum::<u64>() - file,
+            anon: by_class.nr_pages.iter().sum::<u64>() - file,
             file,
         }
     }

@@ -14,13 +14,15 @@ use crate::ids::Kind;
 pub use super::bits::{Bits, NR_ENTRIES};
 pub(super) use super::bits::{and, insert_all, is_empty, ones, without};
 
-/// Pages by kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct NrPages {
-    /// Swap-backed pages.
-    pub anon: u64,
-    /// Pages of files.
-    pub file: u64,
+counts! {
+    /// Pages by kind.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct NrPages {
+        /// Swap-backed pages.
+        pub anon: u64,
+        /// Pages of files.
+        pub file: u64,
+    }
 }
 
 impl NrPages {
@@ -59,22 +61,6 @@ impl NrPages {
             Kind::Anon => &mut self.anon,
             Kind::File => &mut self.file,
         }
-    }
-}
-
-impl std::ops::AddAssign for NrPages {
-    fn add_assign(&mut self, other: NrPages) {
-        self.anon += other.anon;
-        self.file += other.file;
-    }
-}
-
-impl std::iter::Sum for NrPages {
-    fn sum<I: Iterator<Item = NrPages>>(parts: I) -> NrPages {
-        parts.fold(NrPages::default(), |mut sum, part| {
-            sum += part;
-            sum
-        })
     }
 }
 

@@ -18,11 +18,8 @@ use crate::{
 impl MultiGen {
     /// Counters of the walks of all nodes of a group.
     pub(super) fn walk_stats_of(&self, group: GroupId) -> Result<WalkStats, PolicyError> {
-        let mut sum = WalkStats::default();
-        for lruvec in self.books.lruvecs_of(group)? {
-            sum += lruvec.walk.stats;
-        }
-        Ok(sum)
+        let lruvecs = self.books.lruvecs_of(group)?;
+        Ok(lruvecs.map(|lruvec| lruvec.walk.stats).sum())
     }
 
     /// Counts what a walk read that asks no filter, and keeps for the next one what was dense.

@@ -170,44 +170,24 @@ pub trait AgeingWalks {
     fn looked_around(&mut self, around: LookAround<'_>);
 }
 
-/// Counters of walks and look-arounds since the group was created.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WalkStats {
-    /// Tables asked about.
-    pub nr_tables_seen: u64,
-    /// Tables left out because the filter did not know them.
-    pub nr_tables_filtered: u64,
-    /// Tables visited because the filter knew them.
-    pub nr_filter_hits: u64,
-    /// Visited and dense enough to be visited by the next walk.
-    pub nr_tables_dense: u64,
-    /// Page-table entries read by walks.
-    pub nr_entries_visited: u64,
-    /// Entries found young by walks.
-    pub nr_entries_young: u64,
-    /// Page-table entries read by them.
-    pub nr_look_around_entries: u64,
-}
-
-impl std::ops::AddAssign for WalkStats {
-    fn add_assign(&mut self, other: WalkStats) {
-        // Destructured, so that a new counter can't be forgotten here.
-        let WalkStats {
-            nr_tables_seen,
-            nr_tables_filtered,
-            nr_filter_hits,
-            nr_tables_dense,
-            nr_entries_visited,
-            nr_entries_young,
-            nr_look_around_entries,
-        } = other;
-        self.nr_tables_seen += nr_tables_seen;
-        self.nr_tables_filtered += nr_tables_filtered;
-        self.nr_filter_hits += nr_filter_hits;
-        self.nr_tables_dense += nr_tables_dense;
-        self.nr_entries_visited += nr_entries_visited;
-        self.nr_entries_young += nr_entries_young;
-        self.nr_look_around_entries += nr_look_around_entries;
+counts! {
+    /// Counters of walks and look-arounds since the group was created.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct WalkStats {
+        /// Tables asked about.
+        pub nr_tables_seen: u64,
+        /// Tables left out because the filter did not know them.
+        pub nr_tables_filtered: u64,
+        /// Tables visited because the filter knew them.
+        pub nr_filter_hits: u64,
+        /// Visited and dense enough to be visited by the next walk.
+        pub nr_tables_dense: u64,
+        /// Page-table entries read by walks.
+        pub nr_entries_visited: u64,
+        /// Entries found young by walks.
+        pub nr_entries_young: u64,
+        /// Page-table entries read by them.
+        pub nr_look_around_entries: u64,
     }
 }
 

@@ -111,9 +111,7 @@ impl Pages {
 
     /// What the last walk found in all spaces.
     pub(super) fn found(&self) -> Found {
-        let mut all = Found::default();
-        self.spaces.iter().for_each(|of| all.add(&of.found));
-        all
+        self.spaces.iter().map(|of| of.found).sum()
     }
 
     /// The engine's counters.

@@ -392,7 +392,7 @@ fn merged(mut parts: Vec<FilePart>) -> Vec<FilePart> {
     parts.dedup_by(|next, kept| {
         let is_same = key(next) == key(kept);
         if is_same {
-            kept.sums.add(&next.sums);
+            kept.sums += next.sums;
         }
         is_same
     });

@@ -152,8 +152,7 @@ impl FilesWatch {
         let age = covered.map(|_| WHOLE_WATCH);
         let telling = Telling::new(self.watch.census(), &names, &self.chosen, &taken, age)?;
         let dropped = wants_idle.then(|| telling.drop_idle(&taken, cold == Cold::WouldGo));
-        let mut all = Sums::default();
-        telling.parts.iter().for_each(|part| all.add(&part.sums));
+        let all: Sums = telling.parts.iter().map(|part| part.sums).sum();
         let mut report = telling.report(&self.question, &taken);
         report.cost = cost;
         report.watched = covered.map(|covered| Watched {

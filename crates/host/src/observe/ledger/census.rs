@@ -13,35 +13,21 @@ use strata_lru::ages::{self, NrPages};
 /// Bounds of the idle histogram in seconds: powers of two from a second on, and the hour.
 pub const IDLE_BOUNDS_S: [u64; 13] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 3600];
 
-/// Bytes by kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct KindBytes {
-    /// Anonymous memory: heap, stack, shared memory, written private pages of files.
-    pub anon_bytes: u64,
-    /// Pages of files.
-    pub file_bytes: u64,
+strata_lru::counts! {
+    /// Bytes by kind.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+    pub struct KindBytes {
+        /// Anonymous memory: heap, stack, shared memory, written private pages of files.
+        pub anon_bytes: u64,
+        /// Pages of files.
+        pub file_bytes: u64,
+    }
 }
 
 impl KindBytes {
     /// Bytes of both kinds.
     pub fn total_bytes(self) -> u64 {
         self.anon_bytes + self.file_bytes
-    }
-}
-
-impl std::ops::AddAssign for KindBytes {
-    fn add_assign(&mut self, other: KindBytes) {
-        self.anon_bytes += other.anon_bytes;
-        self.file_bytes += other.file_bytes;
-    }
-}
-
-impl std::iter::Sum for KindBytes {
-    fn sum<I: Iterator<Item = KindBytes>>(parts: I) -> KindBytes {
-        parts.fold(KindBytes::default(), |mut sum, part| {
-            sum += part;
-            sum
-        })
     }
 }
 

@@ -77,39 +77,41 @@ impl Kind {
     }
 }
 
-/// How much of something there is, bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Sums {
-    /// In memory.
-    pub bytes: u64,
-    /// Mapped by a process.
-    pub mapped_bytes: u64,
-    /// To be written to its file; of [`Kind::File`] only, other kinds are always called dirty by the kernel.
-    pub dirty_bytes: u64,
-    /// Being written.
-    pub writeback_bytes: u64,
-    /// Locked in memory.
-    pub unevictable_bytes: u64,
-    /// With the kernel's flag `active`.
-    pub active_bytes: u64,
-    /// With the kernel's flag `referenced`.
-    pub referenced_bytes: u64,
-    /// With the kernel's flag `workingset`.
-    pub workingset_bytes: u64,
-    /// Used again after it came to memory, as far as the kernel remembers: mapped, or active; under MGLRU in the workingset
-    /// or with a count of accesses.
-    pub used_bytes: u64,
-    /// By MGLRU generation, number modulo 4. `None` where the kernel keeps none or they can't be told.
-    pub generations_bytes: Option<[u64; 4]>,
-    /// Page cache that nobody has mapped and that was read through a descriptor within each age of a [`CacheWatch`], came to
-    /// memory within it, or was dirty. 0 outside of a watch.
-    pub read_bytes: [u64; NR_AGES],
-    /// Page cache that nobody has mapped, and of which it can't be told whether it was read within each age: the kernel's
-    /// count of its reads was full before, or fell, or a process had it mapped. 0 outside of a watch.
-    pub unknown_bytes: [u64; NR_AGES],
-    /// What is known of pages whose count of reads was reset. Nothing outside of a watch that has counts reset.
-    #[serde(skip)]
-    pub probed: Probed,
+strata_lru::counts! {
+    /// How much of something there is, bytes.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+    pub struct Sums {
+        /// In memory.
+        pub bytes: u64,
+        /// Mapped by a process.
+        pub mapped_bytes: u64,
+        /// To be written to its file; of [`Kind::File`] only, other kinds are always called dirty by the kernel.
+        pub dirty_bytes: u64,
+        /// Being written.
+        pub writeback_bytes: u64,
+        /// Locked in memory.
+        pub unevictable_bytes: u64,
+        /// With the kernel's flag `active`.
+        pub active_bytes: u64,
+        /// With the kernel's flag `referenced`.
+        pub referenced_bytes: u64,
+        /// With the kernel's flag `workingset`.
+        pub workingset_bytes: u64,
+        /// Used again after it came to memory, as far as the kernel remembers: mapped, or active; under MGLRU in the workingset
+        /// or with a count of accesses.
+        pub used_bytes: u64,
+        /// By MGLRU generation, number modulo 4. `None` where the kernel keeps none or they can't be told.
+        pub generations_bytes: Option<[u64; 4]>,
+        /// Page cache that nobody has mapped and that was read through a descriptor within each age of a [`CacheWatch`], came to
+        /// memory within it, or was dirty. 0 outside of a watch.
+        pub read_bytes: [u64; NR_AGES],
+        /// Page cache that nobody has mapped, and of which it can't be told whether it was read within each age: the kernel's
+        /// count of its reads was full before, or fell, or a process had it mapped. 0 outside of a watch.
+        pub unknown_bytes: [u64; NR_AGES],
+        /// What is known of pages whose count of reads was reset. Nothing outside of a watch that has counts reset.
+        #[serde(skip)]
+        pub probed: Probed,
+    }
 }
 
 impl Sums {
@@ -120,34 +122,6 @@ impl Sums {
         let of = |bytes: &[u64; NR_AGES]| bytes.get(age).copied().unwrap_or_default();
         let others = self.mapped_bytes + of(&self.read_bytes) + of(&self.unknown_bytes);
         self.bytes.saturating_sub(others)
-    }
-
-    /// Adds others.
-    pub fn add(&mut self, other: &Sums) {
-        self.bytes += other.bytes;
-        self.mapped_bytes += other.mapped_bytes;
-        self.dirty_bytes += other.dirty_bytes;
-        self.writeback_bytes += other.writeback_bytes;
-        self.unevictable_bytes += other.unevictable_bytes;
-        self.active_bytes += other.active_bytes;
-        self.referenced_bytes += other.referenced_bytes;
-        self.workingset_bytes += other.workingset_bytes;
-        self.used_bytes += other.used_bytes;
-        for (own, other) in [
-            (&mut self.read_bytes, other.read_bytes),
-            (&mut self.unknown_bytes, other.unknown_bytes),
-        ] {
-            own.iter_mut()
-                .zip(other)
-                .for_each(|(own, other)| *own += other);
-        }
-        self.probed.add(&other.probed);
-        let pair = (self.generations_bytes.as_mut(), other.generations_bytes);
-        if let (Some(own), Some(other)) = pair {
-            own.iter_mut()
-                .zip(other)
-                .for_each(|(own, other)| *own += other);
-        }
     }
 }
 

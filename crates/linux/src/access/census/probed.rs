@@ -11,18 +11,20 @@ use crate::addr::PAGE_BYTES;
 /// From so many folios on, shares of samples are spread as the interval supposes.
 const NR_FOLIOS_MIN: f64 = 30.0;
 
-/// Pages that nobody has mapped and whose count of reads was full at the first census of a watch and could be reset, as long as they
-/// were neither mapped nor written since. Of a random sample of them it was reset.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Probed {
-    /// Pages of the sample, where looked at.
-    pub nr_pages: u64,
-    /// Sum of the squares of the sizes of their folios, pages.
-    pub(super) nr_squares: u64,
-    /// Pages of the sample that were not read within each age of the watch.
-    pub nr_idle_pages: [u64; NR_AGES],
-    /// All that is not in the sample, and of which it is not known when it was read within each age.
-    pub unprobed_bytes: [u64; NR_AGES],
+strata_lru::counts! {
+    /// Pages that nobody has mapped and whose count of reads was full at the first census of a watch and could be reset, as long as they
+    /// were neither mapped nor written since. Of a random sample of them it was reset.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Probed {
+        /// Pages of the sample, where looked at.
+        pub nr_pages: u64,
+        /// Sum of the squares of the sizes of their folios, pages.
+        pub(super) nr_squares: u64,
+        /// Pages of the sample that were not read within each age of the watch.
+        pub nr_idle_pages: [u64; NR_AGES],
+        /// All that is not in the sample, and of which it is not known when it was read within each age.
+        pub unprobed_bytes: [u64; NR_AGES],
+    }
 }
 
 /// A figure and its interval.
@@ -56,20 +58,6 @@ impl Probed {
             idle_bytes: whole_pages(share),
             error_bytes: whole_pages(error),
         })
-    }
-
-    /// Adds others.
-    pub(super) fn add(&mut self, other: &Probed) {
-        self.nr_pages += other.nr_pages;
-        self.nr_squares += other.nr_squares;
-        for (own, other) in [
-            (&mut self.nr_idle_pages, other.nr_idle_pages),
-            (&mut self.unprobed_bytes, other.unprobed_bytes),
-        ] {
-            own.iter_mut()
-                .zip(other)
-                .for_each(|(own, other)| *own += other);
-        }
     }
 }
 

@@ -1,6 +1,6 @@
-//! What a policy refuses, and why.
+//! What a policy refuses, and why; and texts that nobody can read.
 //!
-//! **Owns** the error. **Does not own** when it comes up (the policies, `group`).
+//! **Owns** the errors. **Does not own** when they come up (the policies, `group`, whoever reads a text).
 
 use crate::ids::{GroupId, Order};
 
@@ -37,4 +37,25 @@ pub enum PolicyError {
         /// The largest there is.
         largest: Order,
     },
+}
+
+/// A text that is not what it should be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is no {what}: {why}")]
+pub struct BadText {
+    text: String,
+    what: &'static str,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+impl BadText {
+    /// The text is no such thing.
+    pub fn new(what: &'static str, text: &str, why: impl Into<String>) -> BadText {
+        BadText {
+            text: text.to_owned(),
+            what,
+            why: why.into(),
+        }
+    }
 }

@@ -138,7 +138,8 @@ mod walk;
 
 pub use config::{Config, ConfigError, MinTtl, Refault};
 pub use controller::{Controller, TierGains};
-pub use error::PolicyError;
+pub use counts::AddUp;
+pub use error::{BadText, PolicyError};
 pub use group::{Excess, GroupEvents, GroupTree, Limits, Protection};
 pub use ids::{FolioId, GenSeq, GroupId, Kind, NodeId, NodeSet, Order, SpaceNo, TimeMs};
 pub use lru_gen::{EvictPlan, Plan, WalkPlan};
@@ -156,7 +157,7 @@ pub use seam::{
     AccessVia, Ageing, Arrival, Cause, EvictBatch, GenerationView, GoneCause, GroupView, Isolated,
     OnePass, Origin, ReclaimRequest, ReclaimStats, RelaxedWalk, Shadow, Verdict, WriteState,
 };
-pub use spec::{BadEngineSpec, EnginePolicy, EngineSpec};
+pub use spec::{EnginePolicy, EngineSpec};
 pub use swappiness::Swappiness;
 pub use tiering::{
     FolioStanding, Migrated, Movable, NodeConfig, Outcome, Promotion, PromotionStrategy, Recency,

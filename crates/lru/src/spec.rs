@@ -29,6 +29,7 @@ use std::{fmt, str::FromStr};
 
 use crate::{
     config::{Config, ConfigError, MinTtl, Refault},
+    error::BadText,
     model::KernelModel,
     multigen::MultiGen,
     policy::Policy,
@@ -92,16 +93,6 @@ impl EnginePolicy {
     }
 }
 
-/// A text that names no policy of the engine.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is no policy: {why}")]
-pub struct BadEngineSpec {
-    /// The text.
-    pub text: String,
-    /// What is wrong with it.
-    pub why: String,
-}
-
 /// A policy of the engine, and the text that asked for it.
 ///
 /// ```
@@ -110,7 +101,7 @@ pub struct BadEngineSpec {
 /// let spec: EngineSpec = "mglru:v6.1+distance+nr_gens=8".parse()?;
 /// assert_eq!(spec.to_string(), "mglru:v6.1+distance+nr_gens=8");
 /// assert!("two-list+nr_gens=8".parse::<EngineSpec>().is_err());
-/// # Ok::<(), strata_lru::BadEngineSpec>(())
+/// # Ok::<(), strata_lru::BadText>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EngineSpec {
@@ -126,13 +117,11 @@ impl EngineSpec {
 }
 
 impl FromStr for EngineSpec {
-    type Err = BadEngineSpec;
+    type Err = BadText;
 
-    fn from_str(text: &str) -> Result<EngineSpec, BadEngineSpec> {
-        let policy = parse(&Parts::of(text)).map_err(|why| BadEngineSpec {
-            text: text.to_owned(),
-            why,
-        })?;
+    fn from_str(text: &str) -> Result<EngineSpec, BadText> {
+        let bad = |why| BadText::new("policy", text, why);
+        let policy = parse(&Parts::of(text)).map_err(bad)?;
         Ok(EngineSpec {
             text: text.to_owned(),
             policy,

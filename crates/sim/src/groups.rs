@@ -18,7 +18,7 @@
 
 use std::str::FromStr;
 
-use strata_lru::Limits;
+use strata_lru::{BadText, Limits};
 
 use crate::memory::MemorySize;
 
@@ -54,14 +54,6 @@ pub struct GroupSpec {
     trace_group: Option<u16>,
 }
 
-/// A text that is no group.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is no group: {why}")]
-pub struct BadGroup {
-    text: String,
-    why: String,
-}
-
 /// Groups that do not fit each other or the trace.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -88,13 +80,10 @@ pub enum BadGroups {
 }
 
 impl FromStr for GroupSpec {
-    type Err = BadGroup;
+    type Err = BadText;
 
-    fn from_str(text: &str) -> Result<GroupSpec, BadGroup> {
-        let bad = |why: String| BadGroup {
-            text: text.to_owned(),
-            why,
-        };
+    fn from_str(text: &str) -> Result<GroupSpec, BadText> {
+        let bad = |why: String| BadText::new("group", text, why);
         let (path, settings) = text.split_once(':').unwrap_or((text, ""));
         let is_path = path.split('/').all(|name| !name.trim().is_empty());
         if !is_path || path.contains([',', '=']) {

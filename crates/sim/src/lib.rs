@@ -53,9 +53,9 @@ mod workload;
 
 pub use baseline::{Baseline, UnknownBaseline};
 pub use cost::{BadCost, Cost, CostModel, Profile};
-pub use groups::{BadGroup, BadGroups, GroupSpec};
-pub use mechanism::{BadTiers, KernelPolicy, TierSetup};
-pub use memory::{BadMemory, MemorySize, PAGE_BYTES};
+pub use groups::{BadGroups, GroupSpec};
+pub use mechanism::{KernelPolicy, TierSetup};
+pub use memory::{MemorySize, PAGE_BYTES};
 pub use order::{IntervalOrder, UnknownOrder};
 pub use outcome::{
     AgeShare, GenerationPages, GroupCounts, NR_TIERS_MAX, Outcome, Reclaim, Sample, TierCounts,
@@ -63,7 +63,7 @@ pub use outcome::{
 pub use ratio::Ratio;
 pub use runs::{Jobs, Run, RunsError, run_bytes_max};
 pub use simulate::{NoProgress, Progress, Setup, SimError, Simulate};
-pub use spec::{BadPolicy, PolicySpec, suggestion};
+pub use spec::{PolicySpec, suggestion};
 pub use steered::{CacheCounts, Hierarchy, SteeredSetup, SteeringCounts, TierRecord};
 pub use strata_control::{Actuator, Config as Tunables};
 pub use workload::{LoadError, Page, PageEnd, PageId, Request, Workload, WorkloadBuilder};

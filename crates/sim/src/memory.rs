@@ -12,6 +12,8 @@
 
 use std::{fmt, str::FromStr};
 
+use strata_lru::BadText;
+
 /// Bytes of a page.
 pub const PAGE_BYTES: u64 = 4096;
 
@@ -79,22 +81,11 @@ fn nearest(part: u128, whole: u128) -> u64 {
     u64::try_from((part + whole / 2) / whole).unwrap_or(u64::MAX)
 }
 
-/// A text that is no amount of memory.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is no amount of memory: {why}")]
-pub struct BadMemory {
-    text: String,
-    why: &'static str,
-}
-
 impl FromStr for MemorySize {
-    type Err = BadMemory;
+    type Err = BadText;
 
-    fn from_str(text: &str) -> Result<MemorySize, BadMemory> {
-        let bad = |why| BadMemory {
-            text: text.to_owned(),
-            why,
-        };
+    fn from_str(text: &str) -> Result<MemorySize, BadText> {
+        let bad = |why: &str| BadText::new("amount of memory", text, why);
         let parsed = if let Some(percent) = text.strip_suffix('%') {
             let millionths =
                 decimal(percent, 4).ok_or_else(|| bad("write a percentage as 10% or 0.5%"))?;

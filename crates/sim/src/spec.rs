@@ -7,7 +7,7 @@
 
 use std::{fmt, str::FromStr, sync::Arc};
 
-use strata_lru::{BadEngineSpec, EnginePolicy, EngineSpec, KernelModel};
+use strata_lru::{BadText, EnginePolicy, EngineSpec, KernelModel};
 use strata_trace::did_you_mean;
 
 use crate::{
@@ -24,22 +24,11 @@ pub struct PolicySpec {
     policy: Arc<dyn Simulate>,
 }
 
-/// A text that names no policy.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is no policy: {why}")]
-pub struct BadPolicy {
-    text: String,
-    why: String,
-}
-
 impl FromStr for PolicySpec {
-    type Err = BadPolicy;
+    type Err = BadText;
 
-    fn from_str(text: &str) -> Result<PolicySpec, BadPolicy> {
-        let policy = parse(text).map_err(|why| BadPolicy {
-            text: text.to_owned(),
-            why,
-        })?;
+    fn from_str(text: &str) -> Result<PolicySpec, BadText> {
+        let policy = parse(text).map_err(|why| BadText::new("policy", text, why))?;
         Ok(PolicySpec {
             text: text.to_owned(),
             policy,
@@ -82,7 +71,7 @@ fn parse(text: &str) -> Result<Arc<dyn Simulate>, String> {
     if EnginePolicy::NAMES.contains(&name) {
         let spec: EngineSpec = text
             .parse()
-            .map_err(|error: BadEngineSpec| format!("{}{}", suggestion(text), error.why))?;
+            .map_err(|error: BadText| format!("{}{}", suggestion(text), error.why))?;
         return Ok(Arc::new(spec.policy().clone()));
     }
     let baseline: Baseline = name.parse().map_err(|_| {

@@ -20,7 +20,7 @@ use strata_host::run::{
 };
 use strata_linux::access::AccessChoice;
 use strata_linux::swap::SwapSpec;
-use strata_lru::{BadEngineSpec, Swappiness};
+use strata_lru::{BadText, Swappiness};
 
 use crate::args::{
     access_arg, actuator_arg, loopback_arg, parse_duration_ms, refuse_option, size_arg, swap_arg,
@@ -393,7 +393,7 @@ pub(crate) fn run(mut args: RunArgs) -> anyhow::Result<ExitCode> {
 
 fn policy_arg(text: &str) -> Result<PolicyChoice, String> {
     refuse_option(text)?;
-    text.parse().map_err(|error: BadEngineSpec| {
+    text.parse().map_err(|error: BadText| {
         // clap has quoted the text.
         let why = error.why.replace("use one of ", "use one of none, ");
         format!("{}{why}", strata_sim::suggestion(text))

@@ -11,7 +11,7 @@ use std::str::FromStr;
 use strata_control::{Actuator, Config};
 use strata_linux::access::AccessChoice;
 use strata_linux::swap::SwapSpec;
-use strata_lru::{BadEngineSpec, EnginePolicy, EngineSpec, Swappiness};
+use strata_lru::{BadText, EnginePolicy, EngineSpec, Swappiness};
 
 /// Who is to be managed.
 #[derive(Clone, Debug)]
@@ -54,9 +54,9 @@ impl PolicyChoice {
 }
 
 impl FromStr for PolicyChoice {
-    type Err = BadEngineSpec;
+    type Err = BadText;
 
-    fn from_str(text: &str) -> Result<PolicyChoice, BadEngineSpec> {
+    fn from_str(text: &str) -> Result<PolicyChoice, BadText> {
         match text {
             "none" => Ok(PolicyChoice::None),
             spec => Ok(PolicyChoice::Engine(Box::new(spec.parse()?))),

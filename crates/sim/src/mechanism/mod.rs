@@ -54,7 +54,7 @@ mod tests;
 
 pub(crate) use driven::PlaysKernel;
 pub(crate) use reclaim::Driver;
-pub use tiers::{BadTiers, TierSetup};
+pub use tiers::TierSetup;
 
 use strata_lru::{
     AccessVia, Arrival, Cause, EvictBatch, FolioId, GoneCause, GroupId, Kind, Limits, MultiGen,

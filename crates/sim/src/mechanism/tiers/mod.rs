@@ -34,7 +34,7 @@ mod walk;
 mod tests;
 
 use setup::Start;
-pub use setup::{BadTiers, TierSetup};
+pub use setup::TierSetup;
 use strata_lru::{MultiGen, Policy, TieringConfig, TwoList, tiered};
 
 use self::machine::TierMachine;

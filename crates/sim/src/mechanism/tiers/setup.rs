@@ -13,7 +13,9 @@
 
 use std::str::FromStr;
 
-use strata_lru::{NodeConfig, NodeId, PromotionStrategy, TieringConfig, TieringError, Topology};
+use strata_lru::{
+    BadText, NodeConfig, NodeId, PromotionStrategy, TieringConfig, TieringError, Topology,
+};
 
 /// Abstract distance from a tier to the next.
 const DISTANCE_STEP: u32 = 128;
@@ -48,14 +50,6 @@ pub(super) enum Start {
     Fast,
     /// On the slowest tier while it has room, as what was there before the trace began.
     Slow,
-}
-
-/// A text that names no tiers.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is no division into tiers: {why}")]
-pub struct BadTiers {
-    text: String,
-    why: String,
 }
 
 impl TierSetup {
@@ -101,13 +95,10 @@ impl TierSetup {
 }
 
 impl FromStr for TierSetup {
-    type Err = BadTiers;
+    type Err = BadText;
 
-    fn from_str(text: &str) -> Result<TierSetup, BadTiers> {
-        parse(text).map_err(|why| BadTiers {
-            text: text.to_owned(),
-            why,
-        })
+    fn from_str(text: &str) -> Result<TierSetup, BadText> {
+        parse(text).map_err(|why| BadText::new("division into tiers", text, why))
     }
 }
 

@@ -5,7 +5,7 @@
 
 use crate::{
     error::PolicyError,
-    group::{GroupTree, Limits},
+    group::{GroupTree, Limits, ROOT},
     ids::{FolioId, GroupId, Kind, NodeId, NodeSet, Order, TimeMs},
     lru_gen::LruGen,
     memcg_lru::MemcgLru,
@@ -33,9 +33,11 @@ pub trait Policy: std::fmt::Debug + Send {
     fn name(&self) -> &'static str;
 
     /// Makes a group whose generations are born `now`.
-    fn add_group(&mut self, path: &str, now: TimeMs) -> Result<GroupId, PolicyError>;
+    fn add_group(&mut self, path: &str, now: TimeMs) -> Result<GroupId, PolicyError> {
+        self.add_child_group(ROOT, path, now)
+    }
 
-    /// Makes a group below another one: what it uses counts for both.
+    /// Makes a group below another one, or the root: what it uses counts for both.
     fn add_child_group(
         &mut self,
         parent: GroupId,

@@ -13,28 +13,16 @@ use crate::{
 };
 
 impl<L: Booked> Books<L> {
-    /// Makes a group at the top, with a lruvec on the first node.
-    pub(crate) fn add_group(&mut self, path: &str, now: TimeMs) -> Result<GroupId, PolicyError> {
-        self.make_group(ROOT, path, now)
-    }
-
-    /// Makes a group below another one, with a lruvec on the first node.
+    /// Makes a group below another one, or the root, with a lruvec on the first node.
     pub(crate) fn add_child_group(
         &mut self,
         parent: GroupId,
         path: &str,
         now: TimeMs,
     ) -> Result<GroupId, PolicyError> {
-        self.group(parent)?;
-        self.make_group(parent, path, now)
-    }
-
-    fn make_group(
-        &mut self,
-        parent: GroupId,
-        path: &str,
-        now: TimeMs,
-    ) -> Result<GroupId, PolicyError> {
+        if parent != ROOT {
+            self.group(parent)?;
+        }
         self.tell_time(now);
         let group = self.groups.add(parent, path)?;
         if let Err(error) = self.add_lruvec(group, NodeId::default()) {

@@ -160,12 +160,6 @@ impl Policy for MultiGen {
         "mglru"
     }
 
-    fn add_group(&mut self, path: &str, now: TimeMs) -> Result<GroupId, PolicyError> {
-        let group = self.books.add_group(path, now)?;
-        self.judge.begin_group(group);
-        Ok(group)
-    }
-
     fn appeared(&mut self, arrival: Arrival) -> Result<FolioId, PolicyError> {
         let folio = self.books.admit(&arrival)?;
         let returned = match self.judge.arrived(folio, &arrival) {

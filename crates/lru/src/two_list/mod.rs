@@ -161,11 +161,6 @@ impl Policy for TwoList {
         "two-list"
     }
 
-    fn add_group(&mut self, path: &str, now: TimeMs) -> Result<GroupId, PolicyError> {
-        let group = self.books.add_group(path, now)?;
-        Ok(self.with_run(group))
-    }
-
     fn appeared(&mut self, arrival: Arrival) -> Result<FolioId, PolicyError> {
         let folio = self.books.admit(&arrival)?;
         let half = match self.judge.arrived(folio, &arrival) {

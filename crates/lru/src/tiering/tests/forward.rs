@@ -8,7 +8,7 @@ fn functions<'a>(text: &'a str, opening: &str) -> BTreeSet<&'a str> {
     let block = block.split("\n}\n").next().expect("a block ends");
     let lines = block
         .lines()
-        .filter_map(|line| line.strip_prefix("    fn "));
+        .filter_map(|line| line.trim_start().strip_prefix("fn "));
     lines
         .filter_map(|line| line.split(['(', '<']).next())
         .collect()
@@ -16,7 +16,8 @@ fn functions<'a>(text: &'a str, opening: &str) -> BTreeSet<&'a str> {
 
 #[test]
 fn every_call_of_a_policy_is_passed_on() {
-    let asked = functions(include_str!("../../policy.rs"), "\npub trait Policy: ");
+    let mut asked = functions(include_str!("../../policy.rs"), "\npub trait Policy: ");
+    assert!(asked.remove("add_group"), "it is a child of the root");
     let passed = functions(
         include_str!("../forward.rs"),
         "\nimpl<P: Movable, const PAGE_CACHE: bool> Policy for ",

@@ -8,35 +8,31 @@ use strata_lru::TimeMs;
 /// Sums over samples; a sample holds until the next.
 #[derive(Debug)]
 pub(super) struct UsageMeter {
-    budget_bytes: u64,
-    measured_by: &'static str,
+    /// But for the mean.
+    sums: UsageReport,
     last: Option<(TimeMs, u64)>,
-    peak_bytes: u64,
     byte_ms: u128,
-    observed_ms: u64,
-    above_budget_ms: u64,
-    nr_samples: u64,
 }
 
 impl UsageMeter {
     /// Nothing seen yet.
     pub(super) fn new(budget_bytes: u64, measured_by: &'static str) -> UsageMeter {
-        UsageMeter {
+        let sums = UsageReport {
             budget_bytes,
             measured_by,
+            ..UsageReport::default()
+        };
+        UsageMeter {
+            sums,
             last: None,
-            peak_bytes: 0,
             byte_ms: 0,
-            observed_ms: 0,
-            above_budget_ms: 0,
-            nr_samples: 0,
         }
     }
 
     /// From now on another budget is measured against.
     pub(super) fn set_budget(&mut self, now: TimeMs, budget_bytes: u64) {
         self.settle(now);
-        self.budget_bytes = budget_bytes;
+        self.sums.budget_bytes = budget_bytes;
     }
 
     /// The last sample.
@@ -48,17 +44,17 @@ impl UsageMeter {
     pub(super) fn sample(&mut self, now: TimeMs, usage_bytes: u64) {
         self.advance(now);
         self.last = Some((now, usage_bytes));
-        self.peak_bytes = self.peak_bytes.max(usage_bytes);
-        self.nr_samples += 1;
+        self.sums.peak_bytes = self.sums.peak_bytes.max(usage_bytes);
+        self.sums.nr_samples += 1;
     }
 
     fn advance(&mut self, now: TimeMs) {
         if let Some((then, usage)) = self.last {
             let elapsed_ms = now.since(then);
             self.byte_ms += u128::from(usage) * u128::from(elapsed_ms);
-            self.observed_ms += elapsed_ms;
-            if usage > self.budget_bytes {
-                self.above_budget_ms += elapsed_ms;
+            self.sums.observed_ms += elapsed_ms;
+            if usage > self.sums.budget_bytes {
+                self.sums.above_budget_ms += elapsed_ms;
             }
         }
     }
@@ -74,18 +70,13 @@ impl UsageMeter {
     /// The sums up to `now`.
     pub(super) fn report(&mut self, now: TimeMs) -> UsageReport {
         self.settle(now);
-        let mean = match self.observed_ms {
+        let mean_bytes = match self.sums.observed_ms {
             0 => self.last.map_or(0, |(_, usage)| usage),
             ms => u64::try_from(self.byte_ms / u128::from(ms)).unwrap_or(u64::MAX),
         };
         UsageReport {
-            budget_bytes: self.budget_bytes,
-            peak_bytes: self.peak_bytes,
-            mean_bytes: mean,
-            nr_samples: self.nr_samples,
-            above_budget_ms: self.above_budget_ms,
-            observed_ms: self.observed_ms,
-            measured_by: self.measured_by,
+            mean_bytes,
+            ..self.sums.clone()
         }
     }
 }

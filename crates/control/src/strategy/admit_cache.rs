@@ -24,7 +24,7 @@
 
 use crate::cache_moment::{Ask, Moment};
 use crate::plan::Action;
-use crate::sample::{CameIn, Distances};
+use crate::sample::CameIn;
 use crate::tunables::config;
 use strata_lru::TimeMs;
 
@@ -61,22 +61,14 @@ const JUDGED_SHARE: u64 = 10;
 const ALL_PERCENT: u64 = 100;
 
 /// Says whether newcomers go.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct AdmitCache {
     config: Config,
     looked_at: Option<TimeMs>,
-    /// What came in of late, how much of that had been in memory before, and at which distances it came. All are halved when they
-    /// have grown too large.
-    in_bytes: u64,
-    returned_bytes: u64,
-    distances: Distances,
-    /// Newcomers that may go, less what was asked to be dropped since.
-    ripe_bytes: u64,
+    /// What came in of late. Sums are halved when they have grown too large; what may go is less what was asked to be dropped since.
+    late: CameIn,
     /// Asked to be dropped and not answered yet, as far as it is expected to go.
     going_bytes: u64,
-    /// Of late: what was asked to be dropped, and what of it is gone.
-    tried_bytes: u64,
-    gone_bytes: u64,
     /// When enough had come in to tell a loop.
     judged_at: TimeMs,
     /// Whether newcomers go.
@@ -88,16 +80,7 @@ impl AdmitCache {
     pub(crate) fn new(config: Config) -> AdmitCache {
         AdmitCache {
             config,
-            looked_at: None,
-            in_bytes: 0,
-            returned_bytes: 0,
-            distances: Distances::default(),
-            ripe_bytes: 0,
-            going_bytes: 0,
-            tried_bytes: 0,
-            gone_bytes: 0,
-            judged_at: TimeMs(0),
-            is_on: false,
+            ..AdmitCache::default()
         }
     }
 
@@ -119,12 +102,12 @@ impl AdmitCache {
         }
         self.going_bytes = 0;
         let wanted_bytes = match self.is_on {
-            true => moment.excess_bytes.min(self.ripe_bytes),
+            true => moment.excess_bytes.min(self.late.ripe_bytes),
             false => 0,
         };
         let bytes = wanted_bytes.min(DROP_BYTES_MAX);
         if bytes > 0 {
-            self.ripe_bytes -= bytes;
+            self.late.ripe_bytes -= bytes;
             self.going_bytes = self.expected_bytes(bytes);
             return self.ask(moment, vec![Action::DropNewcomers { bytes }]);
         }
@@ -140,9 +123,11 @@ impl AdmitCache {
 
     /// How much of what is asked for will go, by what went of late.
     fn expected_bytes(&self, bytes: u64) -> u64 {
-        match self.tried_bytes {
+        match self.late.tried_bytes {
             0 => bytes,
-            tried => (u128::from(bytes) * u128::from(self.gone_bytes) / u128::from(tried)) as u64,
+            tried => {
+                (u128::from(bytes) * u128::from(self.late.gone_bytes) / u128::from(tried)) as u64
+            }
         }
     }
 
@@ -159,33 +144,34 @@ impl AdmitCache {
     fn take(&mut self, moment: &Moment, came_in: CameIn) {
         // What was asked for has gone or stayed by now.
         self.going_bytes = 0;
-        self.ripe_bytes = came_in.ripe_bytes;
-        self.tried_bytes += came_in.tried_bytes;
-        self.gone_bytes += came_in.gone_bytes.min(came_in.tried_bytes);
-        self.in_bytes += came_in.in_bytes;
-        self.returned_bytes += came_in.returned_bytes.min(came_in.in_bytes);
-        self.distances.add(came_in.distances);
+        self.late.ripe_bytes = came_in.ripe_bytes;
+        self.late.tried_bytes += came_in.tried_bytes;
+        self.late.gone_bytes += came_in.gone_bytes.min(came_in.tried_bytes);
+        self.late.in_bytes += came_in.in_bytes;
+        self.late.returned_bytes += came_in.returned_bytes.min(came_in.in_bytes);
+        self.late.distances.add(came_in.distances);
         let budget_bytes = moment.budget_bytes;
         let judged_bytes = budget_bytes / JUDGED_SHARE;
-        if self.in_bytes < judged_bytes / 2 {
+        if self.late.in_bytes < judged_bytes / 2 {
             return;
         }
         self.judged_at = moment.now;
         self.is_on = self.judge(budget_bytes);
-        while self.in_bytes > judged_bytes.max(1) {
-            self.in_bytes /= 2;
-            self.returned_bytes /= 2;
-            self.tried_bytes /= 2;
-            self.gone_bytes /= 2;
-            self.distances.halve();
+        while self.late.in_bytes > judged_bytes.max(1) {
+            self.late.in_bytes /= 2;
+            self.late.returned_bytes /= 2;
+            self.late.tried_bytes /= 2;
+            self.late.gone_bytes /= 2;
+            self.late.distances.halve();
         }
     }
 
     /// Whether what came in of late is that of a loop.
     fn judge(&self, budget_bytes: u64) -> bool {
-        let percent = self.returned_bytes.saturating_mul(ALL_PERCENT) / self.in_bytes.max(1);
+        let percent =
+            self.late.returned_bytes.saturating_mul(ALL_PERCENT) / self.late.in_bytes.max(1);
         let percent_min = self.config.returned_percent_min;
-        let deviation_percent = self.distances.deviation_percent();
+        let deviation_percent = self.late.distances.deviation_percent();
         let deviation_percent_max = self.config.deviation_percent_max;
         match self.is_on {
             true => {
@@ -197,7 +183,7 @@ impl AdmitCache {
             false => {
                 percent >= percent_min
                     && deviation_percent <= deviation_percent_max
-                    && self.distances.mean_bytes() >= budget_bytes / 2
+                    && self.late.distances.mean_bytes() >= budget_bytes / 2
             }
         }
     }
@@ -206,6 +192,7 @@ impl AdmitCache {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sample::Distances;
     use crate::watermarks::Watermarks;
 
     const MIB: u64 = 1 << 20;

@@ -10,7 +10,7 @@ use strata_lru::{
 use strata_trace::{Backing, Op, Via};
 
 use super::super::{
-    Looks, NR_SAMPLES,
+    Counts, NR_SAMPLES,
     bits::Bits,
     groups::Groups,
     kind_of,
@@ -71,11 +71,8 @@ pub(super) struct TierMachine<'w> {
     pub(super) now: TimeMs,
     last_read: Option<u32>,
     promotions: Vec<Promotion>,
-    nr_misses: u64,
-    nr_anon_misses: u64,
-    pub(super) nr_written: u64,
+    pub(super) counts: Counts,
     nr_hits: Vec<u64>,
-    pub(super) looks: Looks,
     nr_phases: usize,
     phases: Vec<Outcome>,
     samples: Vec<Sample>,
@@ -114,11 +111,8 @@ impl<'w> TierMachine<'w> {
             now: TimeMs(0),
             last_read: None,
             promotions: Vec::new(),
-            nr_misses: 0,
-            nr_anon_misses: 0,
-            nr_written: 0,
+            counts: Counts::default(),
             nr_hits: vec![0; nr_pages.len()],
-            looks: Looks::default(),
             nr_phases: tiers.nr_phases.min(workload.requests().len()),
             phases: Vec::new(),
             samples: Vec::new(),
@@ -248,9 +242,9 @@ impl<'w> TierMachine<'w> {
 
     /// Brings a page into the fastest node.
     fn fault(&mut self, slot: u32, page: PageId, cause: Cause) -> Result<FolioId, SimError> {
-        self.nr_misses += 1;
+        self.counts.nr_misses += 1;
         let kind = kind_of(self.workload.page(page).backing);
-        self.nr_anon_misses += u64::from(kind == Kind::Anon);
+        self.counts.nr_anon_misses += u64::from(kind == Kind::Anon);
         let number = self.workload.page(page).group;
         self.groups.missed(number);
         let group = self.groups.of(number);
@@ -324,7 +318,7 @@ impl<'w> TierMachine<'w> {
     fn sample(&mut self, at_access: u64) -> Result<(), SimError> {
         self.samples.push(Sample {
             at_access,
-            nr_misses: self.nr_misses,
+            nr_misses: self.counts.nr_misses,
             generations: self.groups.generations(self.policy.as_ref(), self.now)?,
         });
         Ok(())
@@ -379,9 +373,9 @@ impl<'w> TierMachine<'w> {
         let tiering = self.tiering().tiering_stats();
         let reclaim = Reclaim {
             nr_demoted: tiering.pgdemote_kswapd + tiering.pgdemote_direct,
-            nr_written: self.nr_written,
-            nr_checked: self.looks.nr_checked,
-            nr_rmap_walks: self.looks.nr_rmap_walks,
+            nr_written: self.counts.nr_written,
+            nr_checked: self.counts.looks.nr_checked,
+            nr_rmap_walks: self.counts.looks.nr_rmap_walks,
             tiers: Some(TierCounts {
                 nr_hits: self.nr_hits.clone(),
                 stats: tiering,
@@ -391,8 +385,8 @@ impl<'w> TierMachine<'w> {
         };
         Ok(Outcome {
             nr_accesses,
-            nr_misses: self.nr_misses,
-            nr_anon_misses: self.nr_anon_misses,
+            nr_misses: self.counts.nr_misses,
+            nr_anon_misses: self.counts.nr_anon_misses,
             policy_bytes: 0,
             reclaim: Some(Box::new(reclaim)),
         })

@@ -206,9 +206,9 @@ impl TierMachine<'_> {
         for folio in &batch.folios {
             self.memory.isolated.set(self.memory.slot(*folio));
         }
-        self.looks.tried(batch, &self.memory);
+        self.counts.looks.tried(batch, &self.memory);
         let mut fates = Vec::with_capacity(batch.folios.len());
-        let nr_written = self.nr_written;
+        let nr_written = self.counts.nr_written;
         for folio in &batch.folios {
             let slot = self.memory.slot(*folio);
             fates.push(if self.memory.accessed.take(slot) {
@@ -219,7 +219,7 @@ impl TierMachine<'_> {
                 self.below(slot, &mut purpose)?
             });
         }
-        batch.nr_written_pages = self.nr_written - nr_written;
+        batch.nr_written_pages = self.counts.nr_written - nr_written;
         let memory = &mut self.memory;
         let is_young = |folio: &strata_lru::FolioId| memory.accessed.take(memory.slot(*folio));
         batch.young.clear();
@@ -235,7 +235,7 @@ impl TierMachine<'_> {
                 Fate::Tried(Verdict::Evicted) => {
                     self.nodes[from].nr_free += 1;
                     self.hinted.clear(slot);
-                    self.looks.looked_up(slot, &self.memory);
+                    self.counts.looks.looked_up(slot, &self.memory);
                     self.memory.leave(slot, batch.shadows[number]);
                     nr_freed += 1;
                 }
@@ -271,7 +271,7 @@ impl TierMachine<'_> {
             return Ok(Fate::Tried(Verdict::Busy));
         }
         purpose.swap_room_pages -= u64::from(is_anon);
-        self.nr_written += u64::from(self.memory.dirty.get(slot));
+        self.counts.nr_written += u64::from(self.memory.dirty.get(slot));
         Ok(Fate::Tried(Verdict::Evicted))
     }
 }

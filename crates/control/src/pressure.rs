@@ -48,7 +48,7 @@ pub(crate) struct Ask {
 }
 
 /// The state between samples.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Pressure {
     config: Config,
     /// The wait while something has to go and the programs see to it in their own faults.
@@ -69,12 +69,8 @@ impl Pressure {
         Pressure {
             config,
             left_ms,
-            last_bytes: None,
-            grown_from: None,
-            growth_bytes_per_ms: 0,
-            is_reclaiming: false,
-            is_unchanged: false,
             wait_ms: config.wait_ms_min,
+            ..Pressure::default()
         }
     }
 

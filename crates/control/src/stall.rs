@@ -41,7 +41,7 @@ pub(crate) struct Sample {
 }
 
 /// The state between samples.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Stall {
     config: Config,
     /// Where reclaim began, or last got somewhere.
@@ -55,9 +55,7 @@ impl Stall {
     pub(crate) fn new(config: Config) -> Stall {
         Stall {
             config,
-            since: None,
-            is_stalled: false,
-            tried: None,
+            ..Stall::default()
         }
     }
 

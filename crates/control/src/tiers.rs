@@ -280,17 +280,13 @@ impl Tiers {
         for group in groups.iter().filter(|group| group.comes_up) {
             let mut query = Query {
                 group: group.group,
-                kind: None,
-                older_than: Duration::ZERO,
-                code_older_than: Duration::ZERO,
-                objects: None,
                 on: Some(On {
                     nodes: slow,
                     streak_min: self.streak_min,
                     moved: Moved::NotBoth,
                     is_move: true,
                 }),
-                nr_pages_max: 0,
+                ..Query::default()
             };
             nr_candidates += picker.candidates(&query).nr_fitting_pages;
             // The node with most room.

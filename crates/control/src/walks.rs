@@ -54,7 +54,7 @@ impl Purpose {
 }
 
 /// What the last walks were.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Walks {
     config: Config,
     last: Option<TimeMs>,
@@ -69,10 +69,7 @@ impl Walks {
     pub fn new(config: Config) -> Walks {
         Walks {
             config,
-            last: None,
-            took_ns: (0, 0),
-            usage_bytes: 0,
-            has_kernel_taken: false,
+            ..Walks::default()
         }
     }
 

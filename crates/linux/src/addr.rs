@@ -74,7 +74,7 @@ impl fmt::Display for AddrRange {
 }
 
 /// Number of a last-level page table in its address space: the address divided by [`TABLE_BYTES`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TableNo(pub u64);
 
 impl TableNo {

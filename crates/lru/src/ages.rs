@@ -102,7 +102,7 @@ pub struct Refault {
     pub nr_pages: u64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Space {
     group: GroupId,
     family: FamilyNo,
@@ -162,10 +162,7 @@ impl Ledger {
         let new = Space {
             group,
             family,
-            places: Vec::new(),
-            tables: BTreeMap::new(),
-            nr_walks: 0,
-            nr_taken: NrPages::default(),
+            ..Space::default()
         };
         self.spaces.insert(space, new);
     }
@@ -205,7 +202,7 @@ impl Ledger {
         if is_empty && !space.tables.contains_key(&table_no) {
             return;
         }
-        let table = space.tables.entry(table_no).or_insert_with(Table::new);
+        let table = space.tables.entry(table_no).or_default();
         table.begin(space.nr_walks);
         let goes_by_amount = self.asked.contains(&space.group);
         let mut books = Books {

@@ -239,7 +239,7 @@ impl Flags {
 }
 
 /// All folios, live and free.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct FolioTable {
     pub(crate) flags: Vec<Flags>,
     pub(crate) next: Vec<u32>,
@@ -253,12 +253,9 @@ impl FolioTable {
     /// An empty table that grows to at most `nr_folios_max` folios.
     pub(crate) fn new(nr_folios_max: u32) -> FolioTable {
         FolioTable {
-            flags: Vec::new(),
-            next: Vec::new(),
-            prev: Vec::new(),
             free: NO_SLOT,
-            nr_live: 0,
             nr_folios_max,
+            ..FolioTable::default()
         }
     }
 

@@ -26,7 +26,7 @@ pub(crate) const MAX_NR_GENS: usize = 16;
 pub(crate) const MAX_NR_TIERS: usize = 5;
 
 /// Number of a group (the kernel's memcg id).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct GroupId(pub u16);
 

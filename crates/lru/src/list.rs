@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// Number of a list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ListId(pub(crate) u32);
 
 impl ListId {

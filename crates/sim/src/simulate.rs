@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// What a run is given besides the workload.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Setup {
     /// Memory in base pages, at least 1.
     pub memory_pages: u32,
@@ -39,11 +39,7 @@ impl Setup {
     pub fn with_memory(memory_pages: u32) -> Setup {
         Setup {
             memory_pages,
-            swappiness: Swappiness::DEFAULT,
-            tiers: None,
-            groups: Vec::new(),
-            background: None,
-            steered: None,
+            ..Setup::default()
         }
     }
 }

@@ -147,7 +147,7 @@ pub enum LoadError {
 }
 
 /// A trace in memory; see the module.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Workload {
     name: String,
     requests: Vec<Request>,
@@ -351,12 +351,8 @@ impl WorkloadBuilder {
         WorkloadBuilder {
             workload: Workload {
                 name: name.into(),
-                requests: Vec::new(),
-                pages: Vec::new(),
-                times_us: Vec::new(),
-                ends: Vec::new(),
-                footprint_pages: 0,
                 nr_groups: 1,
+                ..Workload::default()
             },
             interner: Interner::new(),
             freed: Vec::new(),

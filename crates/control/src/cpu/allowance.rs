@@ -35,7 +35,7 @@ const WINDOW_MS: u64 = 1000;
 const PERCENT_MS_NS: u64 = 10_000;
 
 /// What was taken so far.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Allowance {
     config: Config,
     /// Percent of one processor; `None`: no cap.
@@ -57,11 +57,7 @@ impl Allowance {
         Allowance {
             config,
             cap_percent,
-            samples: VecDeque::new(),
-            is_spent: false,
-            worst_window_ns: 0,
-            at_walk_ns: None,
-            cycle_ns: 0,
+            ..Allowance::default()
         }
     }
 

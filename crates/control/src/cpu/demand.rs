@@ -27,7 +27,7 @@ fn approach(average: &mut Wanted, last: Wanted) {
 }
 
 /// What was seen so far.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Demand {
     every_ms: u64,
     sampled: Option<TimeMs>,
@@ -40,9 +40,7 @@ impl Demand {
     pub(super) fn new(every_ms: u64) -> Demand {
         Demand {
             every_ms,
-            sampled: None,
-            programs: BTreeMap::new(),
-            average: None,
+            ..Demand::default()
         }
     }
 

@@ -40,7 +40,7 @@ const ALL_PERCENT: u32 = 100;
 const NR_RUNNING_MIN: f64 = 0.01;
 
 /// What was seen so far.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Load {
     config: Config,
     every_ms: u64,
@@ -60,11 +60,7 @@ impl Load {
         Load {
             config,
             every_ms,
-            sampled: None,
-            cpu_ns: BTreeMap::new(),
-            nr_running: None,
-            nr_refaulted_pages: 0,
-            refaulted_pages_per_s: 0.0,
+            ..Load::default()
         }
     }
 

@@ -42,7 +42,7 @@ const RECLAIMED_PAGES_MAX: u64 = 1 << 20;
 const LEFT_MS: u64 = 600_000;
 
 /// The page cache of a group.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct IdleTable {
     config: drop_cache::Config,
     /// What left memory is remembered for so long.
@@ -77,20 +77,9 @@ impl IdleTable {
         IdleTable {
             config,
             remembered_ms: REMEMBERED_MS,
-            files: BTreeMap::new(),
-            numbers: HashMap::new(),
-            next_number: 0,
-            census: 0,
-            now: TimeMs(0),
             nr_reads_max: READS_MASK,
-            nr_new_pages: 0,
-            read_again: BTreeMap::new(),
-            nr_returned_pages: 0,
-            tiers: Tiers::default(),
             last_tier: NR_TIERS - 1,
-            dropped_read_at: None,
-            nr_played_pages: 0,
-            nr_reclaimed_pages: 0,
+            ..IdleTable::default()
         }
     }
 
@@ -288,12 +277,7 @@ impl IdleTable {
             let is_left = file.left_until.is_some_and(|until| now < until);
             let mut sum = FileCache {
                 file: *number,
-                cached_bytes: 0,
-                once_idle_bytes: 0,
-                reused_bytes: 0,
-                again_idle_bytes: 0,
-                dropped_bytes: 0,
-                returned_bytes: 0,
+                ..FileCache::default()
             };
             let seen = file.seen;
             file.chunks.retain(|_, chunk| {

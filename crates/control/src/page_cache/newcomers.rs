@@ -100,7 +100,7 @@ enum Verdict {
 }
 
 /// What came in of late.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Newcomers {
     config: admit_cache::Config,
     history: HashMap<Chunk, Seen>,
@@ -126,16 +126,7 @@ impl Newcomers {
     pub fn new(config: admit_cache::Config) -> Newcomers {
         Newcomers {
             config,
-            history: HashMap::new(),
-            order: VecDeque::new(),
-            history_pages: 0,
-            nr_in_pages: 0,
-            nr_returned_pages: 0,
-            distances: Distances::default(),
-            waiting: VecDeque::new(),
-            waiting_pages: 0,
-            told: (0, 0),
-            looked_at: TimeMs(0),
+            ..Newcomers::default()
         }
     }
 

@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 const MIB: u64 = 1 << 20;
 
 /// A file, by a number that it has as long as its page cache is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct FileNo(pub u32);
 
 /// How often a page was read through descriptors since it came to memory, and how long ago.
@@ -21,7 +23,7 @@ pub enum Reads {
 }
 
 /// Page cache of one file that nobody has mapped, charged to the group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileCache {
     /// Which.
     pub file: FileNo,

@@ -88,7 +88,7 @@ pub struct ArmRatios {
 }
 
 /// All there is to say.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// [`COMPARISON_VERSION`].
     pub version: u32,

@@ -200,11 +200,7 @@ pub fn compare(
         nr_warmup_rounds: config.nr_warmup_rounds,
         nr_neighbours: config.nr_neighbours,
         kernel_limit: config.kernel_limit,
-        is_interrupted: false,
-        troubles: Vec::new(),
-        summaries: Vec::new(),
-        ratios: Vec::new(),
-        runs: Vec::new(),
+        ..Comparison::default()
     };
     let (mut position, mut unmatched) = (0, BTreeSet::new());
     // What Strata's arm of each budget used in this round.

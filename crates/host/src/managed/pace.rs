@@ -12,7 +12,7 @@ use std::time::Duration;
 const NR_WALKS_PER_TRIM: u64 = 6;
 
 /// See the module. Times are by the observer's clock.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Pace {
     next: Duration,
     /// When the last walk ended.
@@ -33,14 +33,8 @@ impl Pace {
     /// The first walk is due at once.
     pub(super) fn start() -> Pace {
         Pace {
-            next: Duration::ZERO,
-            ended_at: Duration::ZERO,
-            times: WalkTimes::default(),
-            nr_walks: 0,
             cpu_ns_at_start: overhead::cpu_ns(),
-            cpu_ns_at_walk: 0,
-            cost: Duration::ZERO,
-            seconds_looked_at: None,
+            ..Pace::default()
         }
     }
 

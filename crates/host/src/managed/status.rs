@@ -402,7 +402,7 @@ impl fmt::Display for SwapStatus {
 }
 
 /// A guard as it stands.
-#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Status {
     /// Whether idle memory is taken.
     pub is_acting: bool,
@@ -530,23 +530,15 @@ impl Status {
             min_age_ms: min_age.as_millis() as u64,
             watched_ms: watched.as_millis() as u64,
             nr_walks,
-            nr_left_out_processes: 0,
-            walks: WalkTimes::default(),
             cpu_ns,
             resident_bytes: sum(|group| group.resident_bytes),
             away_bytes,
             dropped_cache_bytes: sum(|group| group.dropped_cache_bytes),
-            exact_ns_per_page: None,
-            amount_ns_per_page: None,
             price_bytes,
             given_back_bytes: away_bytes.saturating_sub(price_bytes),
-            swap: None,
-            room: None,
-            nodes: Vec::new(),
-            tiers: None,
-            fits: Vec::new(),
             kinds: sum_of(groups.iter().map(|group| &group.kinds)),
             groups,
+            ..Status::default()
         }
     }
 

@@ -94,7 +94,7 @@ pub enum ParkError {
 }
 
 /// What became of it.
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
 pub struct Parked {
     /// By which it is woken.
     pub id: String,
@@ -451,17 +451,14 @@ impl Target {
             id: self.id.clone(),
             name: self.name.clone(),
             nr_processes: self.observer.processes().count(),
-            is_dry_run: false,
             resident_before_bytes: before.pss_bytes,
             swapped_before_bytes: before.swap_pss_bytes,
             resident_after_bytes: after.pss_bytes,
             swapped_bytes: after.swap_pss_bytes.saturating_sub(before.swap_pss_bytes),
             swap_memory_bytes,
             net_freed_bytes: before.pss_bytes as i64 - spent as i64,
-            seconds: 0.0,
-            kept: Vec::new(),
             halted: Halted::No,
-            notes: Vec::new(),
+            ..Parked::default()
         }
     }
 

@@ -38,9 +38,10 @@ use strata_lru::NodeId;
 pub struct Bits512(pub [u64; 8]);
 
 /// What one entry of the middle level (2 MiB) holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TableShape {
     /// A table of 512 base pages.
+    #[default]
     Pages,
     /// One huge page; all its bits agree.
     Huge,
@@ -50,7 +51,7 @@ pub enum TableShape {
 ///
 /// The bitmaps are disjoint where it makes sense: an entry is present, or swapped, or migrating, or
 /// nothing. `special` (zero page, PFN map) and `protnone` entries are not in `present`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct TableRecord {
     /// Number of the table.
     pub table: TableNo,
@@ -89,17 +90,7 @@ impl TableRecord {
         TableRecord {
             table,
             shape,
-            present: Bits512::default(),
-            accessed: Bits512::default(),
-            dirty: Bits512::default(),
-            swapped: Bits512::default(),
-            special: Bits512::default(),
-            protnone: Bits512::default(),
-            protnone_accessed: Bits512::default(),
-            protnone_dirty: Bits512::default(),
-            migrating: Bits512::default(),
-            inactive: Bits512::default(),
-            node: None,
+            ..TableRecord::default()
         }
     }
 }

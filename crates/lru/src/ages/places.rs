@@ -10,7 +10,7 @@ pub struct ObjectNo(pub u64);
 
 /// Number of a family: spaces that came of one another by fork without an exec, so that a page which several of them
 /// map at one address is one page. The caller gives it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FamilyNo(pub u32);
 
 /// Whose pages a place shows.

@@ -132,7 +132,7 @@ pub(super) struct Now {
     pub(super) is_first: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Table {
     pub(super) present: Bits,
     /// Present and taken pages that are anonymous.
@@ -182,20 +182,6 @@ fn stamp_word(stamps: &mut Stamps, word: usize, bits: u64, stamp: Stamp) {
 }
 
 impl Table {
-    pub(super) fn new() -> Box<Table> {
-        Box::new(Table {
-            present: [0; 8],
-            anon: [0; 8],
-            taken: [0; 8],
-            several: [0; 8],
-            unseen: [0; 8],
-            packed: Box::default(),
-            told_in: 0,
-            is_huge: false,
-            nodes: None,
-        })
-    }
-
     /// Memory that it takes.
     pub(super) fn footprint_bytes(&self) -> usize {
         size_of::<Table>() + size_of_val(&*self.packed) + self.nodes_bytes()

@@ -47,7 +47,7 @@ use crate::{
 };
 
 /// What is known of an lruvec whatever the policy: whose it is, and what reclaim counted.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Account {
     pub(crate) group: GroupId,
     pub(crate) node: NodeId,

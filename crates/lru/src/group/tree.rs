@@ -48,9 +48,10 @@ pub struct Excess {
     pub nr_pages: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Life {
     /// The slot holds no group.
+    #[default]
     Free,
     Online,
     /// Removed, and still charged.
@@ -65,7 +66,7 @@ pub(super) struct Claims {
 }
 
 /// One group.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Group {
     pub(crate) path: String,
     /// Numbers of its lruvecs, one a node, in the order the nodes were first used.
@@ -94,8 +95,6 @@ impl Group {
     fn new(path: &str, parent: u16, level: u8) -> Group {
         Group {
             path: path.to_owned(),
-            lruvecs: Vec::new(),
-            nr_ageing_runs: 0,
             parent,
             first_child: NONE,
             last_child: NONE,
@@ -104,13 +103,7 @@ impl Group {
             level,
             life: Life::Online,
             limits: Limits::NONE,
-            usage_pages: 0,
-            swap_pages: 0,
-            own_swap_pages: 0,
-            claims: Claims::default(),
-            events: GroupEvents::default(),
-            events_local: GroupEvents::default(),
-            cursors: Vec::new(),
+            ..Group::default()
         }
     }
 

@@ -15,11 +15,11 @@ pub const FILE_BYTES_MIN: u64 = 256 << 10;
 pub const FILE_PAGES_MAX: u64 = i64::MAX as u64 / PAGE_BYTES;
 
 /// What a file goes by for as long as whoever looks at pages keeps it; later it may stand for another file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileKey(pub u64);
 
 /// A file that has page cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId {
     /// Number of the device that its file system lies on.
     pub device: u64,

@@ -33,7 +33,7 @@ use crate::{
 };
 
 /// What is being done with one group.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Visit {
     pub(super) group: GroupId,
     pub(super) node: Option<NodeId>,

@@ -126,16 +126,8 @@ impl Reclaim {
             anon_nodes,
             nr_pages,
             budget_pages,
-            nr_scanned_pages: 0,
-            nr_freed_pages: 0,
-            gained: (0, 0),
-            has_anon: false,
-            is_aged: false,
-            is_due: false,
             protection,
-            has_tried: false,
-            has_walked: false,
-            is_over: false,
+            ..Visit::default()
         }))
     }
 

@@ -84,7 +84,7 @@ pub(super) struct NodePages {
 pub(super) type Counts = [[u64; 2]; 2];
 
 /// Folios of one group on one node.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Lruvec {
     pub(super) nr_pages: Counts,
     /// What reclaiming a kind has cost lately.
@@ -109,14 +109,9 @@ impl Booked for Lruvec {
 
     fn new(account: Account, (): (), now: TimeMs) -> Lruvec {
         Lruvec {
-            nr_pages: Counts::default(),
-            cost: [0; 2],
-            clock: Clock::default(),
-            nr_returns: Returns::default(),
-            nr_activated_refault_pages: [0; 2],
-            nr_seen_refault_pages: [0; 2],
             account,
             birth: now,
+            ..Lruvec::default()
         }
     }
 

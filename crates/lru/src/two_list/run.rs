@@ -62,7 +62,7 @@ struct Scan {
 }
 
 /// One group's way from relaxed to desperate.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Run {
     swappiness: Swappiness,
     node: Option<NodeId>,
@@ -89,12 +89,9 @@ impl Run {
             goal_pages: request.nr_pages,
             first_priority: priority,
             priority,
-            position: 0,
-            nr_reclaimed_pages: 0,
-            is_forced: false,
             one_pass: request.one_pass,
             is_offline,
-            scan: None,
+            ..Run::default()
         }
     }
 

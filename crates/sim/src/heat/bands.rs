@@ -3,13 +3,14 @@
 //! **Owns** these figures, and how two of them become one. **Does not own** how they are counted (`recording`).
 
 /// What a band is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Which {
     /// A mapping, by its number in the recording.
     Area(u32),
     /// Page cache of a file that nobody has mapped, by its number in the recording.
     File(u32),
     /// All that came when there were too many.
+    #[default]
     Others,
 }
 
@@ -43,7 +44,7 @@ pub struct Row {
 }
 
 /// A mapping or file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Band {
     /// Which.
     pub which: Which,

@@ -66,6 +66,7 @@ struct Walk {
 /// Space, mapping (0 of a file), table.
 type Key = (u32, u32, u64);
 
+#[derive(Default)]
 struct Counting {
     columns: Option<Columns>,
     totals: Vec<Total>,
@@ -125,24 +126,8 @@ impl RecordingHeat {
 impl Counting {
     fn new() -> Counting {
         Counting {
-            columns: None,
             totals: vec![Total::default(); NR_COLUMNS],
-            last_column: 0,
-            bands: Vec::new(),
-            band_of: BTreeMap::new(),
-            band_resident: Vec::new(),
-            strips: Vec::new(),
-            strip_of: BTreeMap::new(),
-            shift: 0,
-            tables: Vec::new(),
-            table_of: BTreeMap::new(),
-            free: Vec::new(),
-            last_table: 0,
-            walk: Walk::default(),
-            space: None,
-            nr_resident: 0,
-            nr_accesses: 0,
-            nr_left_out: 0,
+            ..Counting::default()
         }
     }
 
@@ -228,15 +213,9 @@ impl Counting {
         self.band_resident.push(0);
         self.bands.push(Band {
             which,
-            rows: Vec::new(),
             left: no_cells(),
             back: no_cells(),
-            resident: Pages::default(),
-            nr_most: 0,
-            nr_never: 0,
-            nr_used: 0,
-            nr_appeared: 0,
-            nr_freed: 0,
+            ..Band::default()
         });
         band
     }

@@ -35,7 +35,7 @@ pub struct Reuse {
 }
 
 /// A trace as it was read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TraceHeat {
     /// Accesses of a column.
     pub width: u64,
@@ -112,16 +112,8 @@ impl Counting {
             reuse: [0; 64],
             times_us: None,
             heat: TraceHeat {
-                width: 0,
-                nr_columns: 0,
-                rows: Vec::new(),
                 first: no_cells(),
-                reuse: Vec::new(),
-                nr_accesses: 0,
-                nr_writes: 0,
-                nr_descriptor: 0,
-                nr_pages: [0; 2],
-                duration_us: 0,
+                ..TraceHeat::default()
             },
         }
     }

@@ -38,7 +38,7 @@ struct Table {
 }
 
 /// The places of a workload's pages.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Layout {
     /// By page number; empty where slot and number are the same.
     slots: Vec<u32>,
@@ -54,11 +54,8 @@ impl Layout {
     /// Sorts a workload's pages into tables, if any is ever accessed through one.
     pub(crate) fn new(workload: &Workload) -> Layout {
         let mut layout = Layout {
-            slots: Vec::new(),
-            pages: Vec::new(),
-            entries: Vec::new(),
-            tables: Vec::new(),
             nr_slots: workload.nr_pages(),
+            ..Layout::default()
         };
         let is_mapped = |via: Via| via == Via::PageTable;
         if workload.requests().iter().any(|of| is_mapped(of.via())) {

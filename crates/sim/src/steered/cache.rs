@@ -101,7 +101,7 @@ struct Work {
 }
 
 /// The thread.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct CacheThread {
     pub(super) slot: Slot,
     is_on: bool,
@@ -138,20 +138,12 @@ impl CacheThread {
         };
         let is_on = !files.is_empty();
         CacheThread {
-            slot: Slot::default(),
             is_on,
             files,
             table: IdleTable::new(config.drop_cache),
             newcomers: Newcomers::new(config.admit_cache),
-            known: Vec::new(),
-            search_due_ns: None,
-            arrivals: Vec::new(),
-            requests: VecDeque::new(),
-            work: None,
-            look: CacheLook::default(),
-            nr_attempts: 0,
             dropped: Bits::new(if is_on { layout.nr_slots() } else { 0 }),
-            counts: CacheCounts::default(),
+            ..CacheThread::default()
         }
     }
 

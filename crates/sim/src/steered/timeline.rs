@@ -41,7 +41,7 @@ struct Program {
 }
 
 /// The clock.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Timeline {
     now_ns: u64,
     /// What is left of a nanosecond, in parts of [`SCALE`].
@@ -92,14 +92,11 @@ impl Timeline {
         changes.sort_unstable();
         changes.dedup();
         Timeline {
-            now_ns: 0,
-            rest: 0,
             nr_processors: u64::from(nr_processors.max(1)),
             threads_per_program: u64::from(threads_per_program.max(1)),
             programs,
-            nr_active: 0,
             changes,
-            next_change: 0,
+            ..Timeline::default()
         }
     }
 

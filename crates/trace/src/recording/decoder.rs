@@ -42,7 +42,7 @@ struct Space {
 }
 
 /// Decodes the blocks of one recording.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Decoder {
     /// Whether the version of the recording has files.
     has_files: bool,
@@ -67,17 +67,7 @@ impl Decoder {
     pub(crate) fn new(has_files: bool) -> Decoder {
         Decoder {
             has_files,
-            info: RecordingInfo::default(),
-            lives: Lives::default(),
-            freed: None,
-            content: Vec::new(),
-            at: 0,
-            nr_records_left: 0,
-            walk: None,
-            space: None,
-            table: 0,
-            accessed: BTreeMap::new(),
-            thinned: 0,
+            ..Decoder::default()
         }
     }
 

@@ -44,9 +44,10 @@ pub(super) const HELP_LINES_MAX: usize = 60;
 const PAGE_ROWS: isize = 10;
 
 /// Which page is shown.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Page {
     /// All targets.
+    #[default]
     List,
     /// One target, by name.
     Detail(String),
@@ -71,9 +72,10 @@ impl View {
 }
 
 /// What the rows of the page of one target are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Parts {
     /// Mappings of its processes.
+    #[default]
     Mappings,
     /// Files that it is charged for.
     Files,
@@ -127,7 +129,7 @@ pub(super) struct Point {
 }
 
 /// The state.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Screen {
     pub(super) page: Page,
     pub(super) is_help_shown: bool,
@@ -157,22 +159,9 @@ impl Screen {
     /// Begins with nothing seen. A target that is the only one is shown by itself.
     pub(super) fn new(interval_ms: u64) -> Screen {
         Screen {
-            page: Page::List,
-            is_help_shown: false,
-            help_line: 0,
-            is_mouse_off: false,
-            is_paused: false,
             interval_ms,
             mapping_order: Order::Resident,
-            parts: Parts::Mappings,
-            filter: String::new(),
-            is_typing: false,
-            message: None,
-            snapshot: Snapshot::default(),
-            chosen_view: None,
-            history: BTreeMap::new(),
-            selected: None,
-            part_row: 0,
+            ..Screen::default()
         }
     }
 

@@ -81,7 +81,7 @@ impl Page {
 }
 
 /// The pages of one file.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct File {
     pub(super) id: FileId,
     /// The last census that looked at it, and the one before; 0: none did.
@@ -102,13 +102,7 @@ impl File {
     pub(super) fn new(id: FileId) -> File {
         File {
             id,
-            seen: 0,
-            seen_before: 0,
-            chunks: BTreeMap::new(),
-            left_until: None,
-            dropped: VecDeque::new(),
-            returned: VecDeque::new(),
-            reclaimed_at: None,
+            ..File::default()
         }
     }
 

@@ -24,7 +24,7 @@ const LOOK_SHARE: u32 = 200;
 /// Where a program's main stack began, and which program it is.
 type Origin = (u64, u64, u64);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Family {
     no: FamilyNo,
     members: BTreeSet<SpaceId>,
@@ -64,10 +64,7 @@ impl Families {
             *next_no += 1;
             Family {
                 no,
-                members: BTreeSet::new(),
-                has_changed: false,
-                is_looked_at: false,
-                looked: None,
+                ..Family::default()
             }
         });
         family.members.insert(space);

@@ -263,7 +263,7 @@ impl Managed {
         let mut asked = Vec::new();
         if let Some(amounts) = &mut self.amounts {
             while let Some((id, freed)) = amounts.collect() {
-                self.pages.asked(id);
+                self.pages.ledger_mut().asked(id);
                 let freed_bytes = *freed.result.as_ref().unwrap_or(&0);
                 self.prices
                     .amount
@@ -448,8 +448,8 @@ impl Managed {
     fn enter(&mut self, all: &[Went]) {
         for went in all {
             self.prices.exact.note(went.cpu_ns, went.nr_pages);
-            self.pages.taken(&went.runs);
-            self.pages.stayed(&went.stayed);
+            self.pages.ledger_mut().taken(&went.runs);
+            self.pages.ledger_mut().stayed(&went.stayed);
             self.has_refused |= !went.stayed.is_empty();
             if went.kind == Kind::Anon {
                 self.writes
@@ -470,7 +470,7 @@ impl Managed {
             self.pages.ledger().watched(),
             self.pace.nr_walks,
             self.pace.cpu_ns(),
-            self.pages.footprint_bytes() + kept_bytes,
+            self.pages.ledger().footprint_bytes() + kept_bytes,
             self.groups.values().map(Group::status).collect(),
         );
         let before = self.caches.as_ref().map(Caches::dropped_before_bytes);
@@ -531,7 +531,7 @@ impl Managed {
         // What comes back during a walk the next one finds.
         let is_going_on = self.look_at_swap(observer);
         if std::mem::replace(&mut self.is_brought_back, is_going_on) || is_going_on {
-            self.pages.brought_back();
+            self.pages.ledger_mut().brought_back();
         }
         self.troubles = walked.troubles;
         self.nr_left_out = walked.left_out.len() as u64;

@@ -71,16 +71,21 @@ impl Managed {
         };
         while let Some(report) = moves.mover.poll() {
             if let Some(went) = moves.moved(&report) {
-                let moved = self.pages.migrated(&went.runs, went.to, went.is_up);
-                self.pages.migrated(&went.there, went.to, went.is_up);
-                self.pages.stayed(&went.stayed);
+                let moved = self
+                    .pages
+                    .ledger_mut()
+                    .migrated(&went.runs, went.to, went.is_up);
+                self.pages
+                    .ledger_mut()
+                    .migrated(&went.there, went.to, went.is_up);
+                self.pages.ledger_mut().stayed(&went.stayed);
                 moves.count(moved.nr_pages.total(), moved.nr_back_pages, went.is_up);
             }
         }
         moves.collect_cache();
         if at >= moves.forget_at {
             moves.forget_at = at + Ledger::MOVES_KEPT;
-            self.pages.forget_moves();
+            self.pages.ledger_mut().forget_moves();
         }
         if self.config.is_acting {
             moves.hand_over(at);

@@ -266,7 +266,7 @@ fn watch(observer: &mut Observer, plan: &Plan) -> anyhow::Result<(Census, WatchC
             break;
         }
         cost.add(&walked);
-        cost.stamps_bytes = pages.footprint_bytes();
+        cost.stamps_bytes = pages.ledger().footprint_bytes();
         cost.hold_up = HoldUps::so_far().report(observer.elapsed());
         last = pages.census();
         let first_at = *first_at.get_or_insert(walked.at);

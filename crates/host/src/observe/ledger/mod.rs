@@ -45,7 +45,7 @@ use strata_linux::access::{Bits512, TableShape};
 use strata_linux::addr::{PAGE_BYTES, TableNo};
 use strata_linux::nodes::{Nodes, NodesError};
 use strata_linux::process::{FilePart, Mapping, MappingClass, Process, Unreclaimable};
-use strata_lru::ages::{Home, Ledger, MovedPages, ObjectNo, Place, Run, Standing, Told};
+use strata_lru::ages::{Home, Ledger, ObjectNo, Place, Standing, Told};
 use strata_lru::{GroupId, NodeId, NodeSet, SpaceNo};
 
 /// The group of those who only look: they ask by parts.
@@ -165,36 +165,6 @@ impl AgedPages {
         self.ledger.moved(SpaceNo(space.0), group);
     }
 
-    /// The kernel was asked to reclaim from a group by amount: what the next walk finds gone of it was taken.
-    pub fn asked(&mut self, group: GroupId) {
-        self.ledger.asked(group);
-    }
-
-    /// Swap was taken down before the last walk or during it: what it did not find accessed came back by nobody's use.
-    pub fn brought_back(&mut self) {
-        self.ledger.brought_back();
-    }
-
-    /// These pages left memory by our hand.
-    pub fn taken(&mut self, runs: &[Run]) {
-        self.ledger.taken(runs);
-    }
-
-    /// These pages can't be taken.
-    pub fn stayed(&mut self, runs: &[Run]) {
-        self.ledger.stayed(runs);
-    }
-
-    /// These pages are on this node now, by our hand; `is_up`: it is faster than the one before.
-    pub fn migrated(&mut self, runs: &[Run], to: NodeId, is_up: bool) -> MovedPages {
-        self.ledger.migrated(runs, to, is_up)
-    }
-
-    /// What was moved before this was last called is forgotten.
-    pub fn forget_moves(&mut self) {
-        self.ledger.forget_moves();
-    }
-
     /// Files that spaces of a group map and whose path fits.
     pub fn files_of(&self, group: GroupId, fits: impl Fn(&str) -> bool) -> BTreeSet<ObjectNo> {
         let spaces = self.ledger.spaces().filter(|(_, of)| *of == group);
@@ -226,6 +196,11 @@ impl AgedPages {
     /// The ledger itself.
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
+    }
+
+    /// The ledger, to be told what is done with pages.
+    pub fn ledger_mut(&mut self) -> &mut Ledger {
+        &mut self.ledger
     }
 
     /// What is in memory, by age, of all spaces.
@@ -307,11 +282,6 @@ impl AgedPages {
         }
         let total = all.pop().unwrap_or_default();
         (all, total)
-    }
-
-    /// Memory that the ledger takes, bytes; lists and names of mappings are not counted.
-    pub fn footprint_bytes(&self) -> u64 {
-        self.ledger.footprint_bytes()
     }
 
     fn appear(&mut self, space: SpaceId, process: Option<&Process>) {

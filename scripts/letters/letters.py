@@ -205,20 +205,13 @@ def row_10(bench, stack):
 def row_11(bench, stack):
     """A file that is read round and round, on the slow node of two at first."""
 
-    def after(policy, arm, passes):
-        """What so many passes took, all told and without moving pages, milliseconds; and how many came up."""
-        strategy, start = PROMOTING[arm]
-        tiers = f"50:50+page-cache={strategy}{start}"
-        trace = f"gen:loop,pages=4000,accesses={4000 * passes}"
-        (of,) = simulated(bench, trace, "--tiers", tiers, "--memory", "8000", "--policy", policy, "--cost", "hit=400,slow=450,move=3000").values()
-        all_ns, tiers = of["estimated_time"]["total_ns"], of["reclaim"]["tiers"]
-        return all_ns / 1e6, (all_ns - 3000 * tiers["pgmigrate_success"]) / 1e6, tiers["pgpromote_success"]
-
     def run(policy, arm):
-        so_far = [after(policy, arm, passes) for passes in range(1, 13)]
+        strategy, start = PROMOTING[arm]
+        tiers, trace = f"50:50+page-cache={strategy}{start}+phases=12", "gen:loop,pages=4000,accesses=48000"
+        (of,) = simulated(bench, trace, "--tiers", tiers, "--memory", "8000", "--policy", policy, "--cost", "hit=400,slow=450,move=3000").values()
         # Of the first pass, which reads the disk, nothing is told.
-        inline, background = ([now[of] - before[of] for before, now in zip(so_far, so_far[1:])] for of in (0, 1))
-        return {"second": inline[0], "inline": max(inline), "background": max(background), "last": inline[-1], "moved": so_far[-1][2]}
+        inline, background = ([phase[by] / 1e6 for phase in of["phases"][1:]] for by in ("inline_ns", "background_ns"))
+        return {"second": inline[0], "inline": max(inline), "background": max(background), "last": inline[-1], "moved": of["reclaim"]["tiers"]["pgpromote_success"]}
 
     for name, policy in (("MGLRU", "mglru"), ("two lists", "two-list")):
         yield name, functools.partial(run, policy)

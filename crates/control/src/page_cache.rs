@@ -105,7 +105,7 @@ pub struct CacheAge {
     pub class: CacheClass,
     /// For at least so long, milliseconds.
     pub age_ms: u64,
-    /// They were read once, of a file on a disk, and not since the census before.
+    /// They were read once, of a file on a disk, or brought by readahead and not read since, and not since the census before.
     pub is_once: bool,
     /// How many.
     pub nr_pages: u64,

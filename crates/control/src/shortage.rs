@@ -3,7 +3,7 @@
 //! The host is a group whose budget is its memory, a limit is one by itself: reclaim begins at the high mark, ends at the low one, and gets
 //! ahead of growth (`watermarks`, `pressure`). What is available of the host counts from the kernel's own watermarks on, so what goes here
 //! goes before the kernel reclaims; page cache counts as available there, and as used below a limit, as the kernel reclaims at it.
-//! Page cache would have to be reclaimed for that, so the mark of a host is no lower than those watermarks, whatever is named.
+//! The kernel frees that page cache only by reclaim, so the mark of a host is no lower than those watermarks, whatever is named.
 //!
 //! **Owns** when memory counts as short, and by how much. **Does not own** reading (the host), nor what goes then
 //! (`oldest`).

@@ -9,6 +9,8 @@ fn compare(options: &[&str], work: &[&str]) -> Strata {
         .args(options)
         .arg("--")
         .args(work)
+        // Several runs in turns, beside other tests.
+        .time_limit(Duration::from_secs(150))
 }
 
 /// The one object on stdout.

@@ -153,7 +153,11 @@ impl Managed {
         spent += offer.planned;
         let room = group.keeper.room(kind, spent);
         let room = room.min(above_low.saturating_sub(offer.planned.total()));
-        let rate = match anon {
+        let nr_swapped = by_amount::nr_swapped_max(group.reader(), self.no_swap, anon);
+        let Some(nr_swapped_max) = nr_swapped else {
+            return none;
+        };
+        let rate = match nr_swapped_max {
             0 => u64::MAX,
             _ => by_amount::step_within(self.writes.room_pages(at)),
         };
@@ -161,8 +165,8 @@ impl Managed {
         let is_bounded = rate < room;
         match by_amount::step(group.reader(), nr_idle, room.min(rate)) {
             Some(nr_pages) => {
-                amounts.add(id, group.reader(), nr_pages, group.swappiness());
-                self.writes.spend(nr_pages.min(anon));
+                let nr_pages = amounts.add(id, group.reader(), nr_pages, group.swappiness());
+                self.writes.spend(nr_pages.min(nr_swapped_max));
                 (NrPages::only(kind, nr_pages), is_bounded)
             }
             None => (none.0, is_bounded),

@@ -7,6 +7,7 @@
 //! **Owns** the requests, and how the hand fares with each group. **Does not own** how much (`mod`), nor the thread's
 //! work (`strata_linux::actuator`).
 
+use super::WhyNotMore;
 use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
@@ -15,6 +16,7 @@ use strata_linux::addr::PAGE_BYTES;
 use strata_linux::cgroup::{Amount, GroupReader, is_reclaimed_by_amount, reclaim_from};
 use strata_lru::GroupId;
 use strata_lru::ages::Aged;
+use strata_lru::machine::CgroupVersion;
 
 /// Parts in which what is idle goes: each is judged before the next.
 const NR_STEPS: u64 = 4;
@@ -99,6 +101,20 @@ pub(super) fn step(group: &GroupReader, nr_idle_pages: u64, nr_pages_max: u64) -
     (is_worth_it && is_reclaimed_by_amount(group)).then_some(nr_pages)
 }
 
+/// Of a request of which so many pages are anonymous, the most that may go to swap: on v1 all, as the kernel can't be told which kind to
+/// take. `None`: it is not to be made, as no more may go to swap.
+pub(super) fn nr_swapped_max(
+    group: &GroupReader,
+    no_swap: Option<WhyNotMore>,
+    nr_anon_pages: u64,
+) -> Option<u64> {
+    match (group.version(), no_swap) {
+        (CgroupVersion::V1, Some(WhyNotMore::SwapIsFull | WhyNotMore::DoesNotCompress)) => None,
+        (CgroupVersion::V1, None) => Some(u64::MAX),
+        (CgroupVersion::V1 | CgroupVersion::V2, _) => Some(nr_anon_pages),
+    }
+}
+
 /// The most that may be asked for where so many pages may be written to swap now: no step is too small to be worth it, and
 /// one that is larger than what may be written is paid back before the next.
 pub(super) fn step_within(writes_room: Option<u64>) -> u64 {
@@ -128,20 +144,25 @@ impl Amounts {
         })
     }
 
-    /// So many pages are to go, of which the kernel weighs the kinds by `swappiness`.
+    /// So many pages are to go, of which the kernel weighs the kinds by `swappiness`. Nothing is to where the group waits for an earlier
+    /// request: the next walk tells what is left. Returns how many are.
     pub(super) fn add(
         &mut self,
         group: GroupId,
         reader: &GroupReader,
         nr_pages: u64,
         swappiness: Option<u8>,
-    ) {
+    ) -> u64 {
+        if self.asked == Some(group) || self.waiting.iter().any(|(of, ..)| *of == group) {
+            return 0;
+        }
         let amount = Amount {
             bytes: nr_pages * PAGE_BYTES,
             swappiness,
         };
         self.waiting.push_back((group, reader.clone(), amount));
         self.hand_over();
+        nr_pages
     }
 
     /// Whether the kernel is at it, or will be, and what is done meanwhile has to wait. A group that holds the kernel up

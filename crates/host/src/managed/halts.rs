@@ -18,7 +18,7 @@ impl Managed {
         self.resort = Some(Resort::new(to_write, tell));
     }
 
-    /// What could not be done, and which processes were left out, since it was asked last; and
+    /// Which processes were left out, and what else people should know of groups, since it was asked last; and
     /// after the first walk by other rules, of which of them it was not told yet that nobody goes by them.
     pub fn news(&mut self) -> Vec<News> {
         let mut news = std::mem::take(&mut self.news);

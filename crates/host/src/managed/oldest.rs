@@ -74,11 +74,20 @@ impl Managed {
         } else {
             0
         };
-        let step = by_amount::step(group.reader(), beyond.file + anon, nr_pages_max);
-        if let Some(nr_pages) = step {
-            amounts.add(id, group.reader(), nr_pages, group.swappiness());
-        }
-        step.unwrap_or(0)
+        let nr_swapped = by_amount::nr_swapped_max(group.reader(), self.no_swap, anon);
+        let Some(nr_swapped_max) = nr_swapped else {
+            return 0;
+        };
+        let rate = match nr_swapped_max {
+            0 => u64::MAX,
+            _ => by_amount::step_within(self.writes.room_pages(at)),
+        };
+        let step = by_amount::step(group.reader(), beyond.file + anon, nr_pages_max.min(rate));
+        let nr_pages = step.map_or(0, |nr_pages| {
+            amounts.add(id, group.reader(), nr_pages, group.swappiness())
+        });
+        self.writes.spend(nr_pages.min(nr_swapped_max));
+        nr_pages
     }
 
     /// Below limits that are near: the oldest of all groups there. What is younger than rules call idle is left to the kernel, but for
@@ -193,7 +202,8 @@ impl Managed {
     }
 }
 
-/// Those below a limit that is near of which nothing goes now: walks find nothing there, or their promise is used up, where that counts.
+/// Groups below a limit that is near of which nothing goes now: walks find nothing there, or their promise is used up. `promised`: those
+/// that have one; `None`: the host is near to be short, where promises do not count.
 fn give_nothing(
     promised: Option<&BTreeMap<GroupId, Group>>,
     limits: &mut BTreeMap<PathBuf, Limited>,
@@ -201,7 +211,15 @@ fn give_nothing(
 ) -> BTreeSet<GroupId> {
     let is_used_up = |id: &GroupId| {
         let group = promised.and_then(|groups| groups.get(id));
-        group.is_some_and(Group::is_used_up)
+        // What is asked of these besides the promise goes by accessed bits.
+        let asks_more = |group: &Group| {
+            let rule = group.rule();
+            rule.memory_bytes.is_some()
+                || !rule.files.is_empty()
+                || rule.park_after.is_some()
+                || rule.tiers
+        };
+        group.is_some_and(|group| group.is_used_up() && !asks_more(group))
     };
     let mut found = BTreeSet::new();
     for limit in limits.values_mut() {

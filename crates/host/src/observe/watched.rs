@@ -14,7 +14,8 @@ use strata_linux::process::Process;
 pub(super) const LEFT_OUT_MIN: Duration = Duration::from_secs(20);
 /// At most for so long.
 const LEFT_OUT_MAX: Duration = Duration::from_secs(3600);
-/// See the module.
+
+/// A process as walks know it.
 #[derive(Debug)]
 pub(super) struct Watched {
     pub(super) id: SpaceId,
@@ -23,6 +24,8 @@ pub(super) struct Watched {
     pub(super) cpu_ns_at_walk: Option<u64>,
     /// CPU time as last looked at, and when it was found to have changed.
     ran: (Option<u64>, Instant),
+    /// When its CPU time was looked at last.
+    looked_at: Instant,
     /// What the last walk found in memory.
     pub(super) nr_entries: Option<NrEntries>,
     /// Before this, clearing would hold it up for too much of the time.
@@ -43,7 +46,8 @@ impl Watched {
             id,
             process,
             cpu_ns_at_walk: None,
-            ran: (None, Instant::now()),
+            ran: (None, opened),
+            looked_at: opened,
             nr_entries: None,
             rest_until: opened,
             keeps_bits: false,
@@ -56,6 +60,7 @@ impl Watched {
     /// Its CPU time, and whether it has run since that was read last.
     pub(super) fn read_cpu(&mut self, now: Instant) -> Option<u64> {
         let cpu_ns = self.process.cpu_ns().ok();
+        self.looked_at = now;
         if cpu_ns.is_none() || cpu_ns != self.ran.0 {
             self.ran = (cpu_ns, now);
         }
@@ -64,7 +69,7 @@ impl Watched {
 
     /// For how long it has not run, as of the last look.
     pub(super) fn rests_for(&self) -> Duration {
-        self.ran.1.elapsed()
+        self.looked_at.saturating_duration_since(self.ran.1)
     }
 
     /// It is left out for so long, twice as long as the last time in a row.

@@ -1,7 +1,7 @@
 //! A thread that has the kernel reclaim by amount: the kernel chooses the pages.
 //!
 //! **Owns** when it runs: one request at a time, the result polled later. **Does not own** what a request names, nor how the
-//! kernel is asked (`cgroup`: `memory.reclaim`, or the careful dip on version 1).
+//! kernel is asked (`cgroup`: `memory.reclaim`; on version 1 a careful dip, or `memory.force_empty`).
 
 use std::io;
 use std::time::Instant;

@@ -8,7 +8,7 @@
 //!   where the limit stands at that (see `line`).
 //! - R2: a dip is undone before the function returns, whatever happens, to the limit wanted *then*
 //!   (another thread may have raised it meanwhile).
-//! - R3: a dip takes [`DIP_TIME_MAX`] at most, a call on v1 [`RECLAIM_TIME_MAX`] and one dip.
+//! - R3: a dip takes [`DIP_TIME_MAX`] at most, a call on v1 that dips [`RECLAIM_TIME_MAX`] and one dip.
 //! - R4: no dip while tasks wait for memory, and none while swap is full unless file pages suffice.
 //!
 //! On v1 the kernel lowers the limit only once usage has come below it; until then the old limit
@@ -35,7 +35,7 @@ const DIP_CHUNK_BYTES: u64 = 1 << 20;
 /// The kernel tries as long as it makes progress, which against such a program is for ever (minutes
 /// were seen); then a dip ends without success.
 const DIP_TIME_MAX: Duration = Duration::from_millis(50);
-/// A call ends after the dip that passes this, whatever was asked.
+/// A call ends after the dip that passes this, and taking a part of a group is interrupted then, whatever was asked.
 const RECLAIM_TIME_MAX: Duration = Duration::from_millis(500);
 /// Usage is brought down to a limit that the kernel alone is to hold within this time, or not at all.
 const LOWER_TIME_MAX: Duration = Duration::from_secs(10);
@@ -44,10 +44,12 @@ const FILE_MARGIN: u64 = 2;
 
 /// What takes all of a group on v1.
 const EMPTY_FILE: &str = "memory.force_empty";
-/// How often it is read how much of it has gone: of page cache the kernel takes a few mebibytes in that time.
+/// How often usage is read meanwhile: a kernel that takes page cache takes a few hundred pages in that time.
 const LOOK_PAUSE: Duration = Duration::from_micros(200);
-/// A call for so many pages takes no longer than this for each: a few times what compressing one takes. Slab is freed some time after it
-/// went, so that no count ends the call.
+/// How often a call that is over is interrupted again.
+const OVER_PAUSE: Duration = Duration::from_millis(10);
+/// A call for so many pages is interrupted after this for each: a few times what compressing one takes. Slab is freed later (RCU), so usage
+/// may not fall in time.
 const PAGE_TIME_MAX: Duration = Duration::from_micros(40);
 /// How often all of a group is asked for: what was accessed before goes at the second time.
 const ROUNDS_MAX: u32 = 4;
@@ -142,13 +144,18 @@ fn empty_in_part(
     let caller = Interrupted::this_thread().map_err(failed)?;
     let freed = || before.saturating_sub(group.usage_bytes().unwrap_or(before));
     let nr_pages = u32::try_from(bytes / PAGE_BYTES).unwrap_or(u32::MAX);
-    let time_max = PAGE_TIME_MAX.saturating_mul(nr_pages).min(RECLAIM_TIME_MAX);
+    // The kernel first waits for all processors to hand in their lists of pages.
+    let time_max = PAGE_TIME_MAX
+        .saturating_mul(nr_pages)
+        .clamp(DIP_TIME_MAX, RECLAIM_TIME_MAX);
     let (has_returned, start) = (AtomicBool::new(false), Instant::now());
     let result = thread::scope(|scope| {
         let watch = || {
             while !has_returned.load(Ordering::SeqCst) {
-                thread::sleep(LOOK_PAUSE);
-                if freed() >= bytes || start.elapsed() > time_max {
+                let is_over = start.elapsed() > time_max;
+                // A call that waits for a disk hears no signal.
+                thread::sleep(if is_over { OVER_PAUSE } else { LOOK_PAUSE });
+                if is_over || freed() >= bytes {
                     caller.now();
                 }
             }

@@ -28,7 +28,10 @@ impl Group {
         gives_programs: bool,
         asks: Asks,
     ) -> Holder<'_> {
-        let is_away = asks == Asks::OfHostNow && self.rests_for >= self.rule.min_age;
+        // Of one whose working set is to stay it is not known which pages that are.
+        let keeps_some = matches!(self.rule.park_keep, Keep::WorkingSet);
+        let rests = self.rests_for >= self.rule.min_age && !keeps_some;
+        let is_away = asks == Asks::OfHostNow && rests;
         let kept_pages = match self.rule.park_keep {
             Keep::Bytes(bytes) if is_away => bytes.div_ceil(PAGE_BYTES),
             Keep::Bytes(_) | Keep::Nothing | Keep::WorkingSet => 0,

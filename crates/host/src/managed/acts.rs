@@ -115,6 +115,11 @@ impl Managed {
         }
     }
 
+    /// Whether there is swap that may take no more.
+    pub(super) fn is_swap_full(&self) -> bool {
+        self.no_swap.is_some_and(|why| why != WhyNotMore::NoSwap)
+    }
+
     /// Has the kernel take a part of what is idle of a group and does not go page by page; returns how much, and whether it
     /// would be more but for the bound on writes to swap.
     fn ask_for_amount(
@@ -125,7 +130,7 @@ impl Managed {
         all: bool,
     ) -> (NrPages, bool) {
         let none = (NrPages::default(), false);
-        let has_tiers = self.has_tiers();
+        let (has_tiers, is_full) = (self.has_tiers(), self.is_swap_full());
         let (Some(amounts), Some(group)) = (&mut self.amounts, self.groups.get(&id)) else {
             return none;
         };
@@ -153,7 +158,7 @@ impl Managed {
         spent += offer.planned;
         let room = group.keeper.room(kind, spent);
         let room = room.min(above_low.saturating_sub(offer.planned.total()));
-        let nr_swapped = by_amount::nr_swapped_max(group.reader(), self.no_swap, anon);
+        let nr_swapped = by_amount::nr_swapped_max(group.reader(), is_full, anon);
         let Some(nr_swapped_max) = nr_swapped else {
             return none;
         };

@@ -7,7 +7,6 @@
 //! **Owns** the requests, and how the hand fares with each group. **Does not own** how much (`mod`), nor the thread's
 //! work (`strata_linux::actuator`).
 
-use super::WhyNotMore;
 use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
@@ -55,9 +54,14 @@ impl Fares {
         at >= self.rest_until
     }
 
-    /// The kernel was asked, and freed so much.
-    pub(super) fn freed(&mut self, nr_pages: u64) {
-        self.nr_freed_pages += nr_pages;
+    /// The kernel was asked at `at`, and freed so many pages; `None`: it could not. What else it takes does not count where no other hand
+    /// takes what it leaves.
+    pub(super) fn answered(&mut self, at: Duration, nr_pages: Option<u64>, hand: Hand) {
+        match nr_pages {
+            None => self.rests(at),
+            Some(_) if hand == Hand::Amount => {}
+            Some(nr_pages) => self.nr_freed_pages += nr_pages,
+        }
     }
 
     /// A walk at `at` found this gone, and so many pages fewer in memory but for what the other hand took; what was accessed
@@ -102,16 +106,15 @@ pub(super) fn step(group: &GroupReader, nr_idle_pages: u64, nr_pages_max: u64) -
 }
 
 /// Of a request of which so many pages are anonymous, the most that may go to swap: on v1 all, as the kernel can't be told which kind to
-/// take. `None`: it is not to be made, as no more may go to swap.
+/// take. `None`: it is not to be made, as swap `is_full`.
 pub(super) fn nr_swapped_max(
     group: &GroupReader,
-    no_swap: Option<WhyNotMore>,
+    is_full: bool,
     nr_anon_pages: u64,
 ) -> Option<u64> {
-    match (group.version(), no_swap) {
-        (CgroupVersion::V1, Some(WhyNotMore::SwapIsFull | WhyNotMore::DoesNotCompress)) => None,
-        (CgroupVersion::V1, None) => Some(u64::MAX),
-        (CgroupVersion::V1 | CgroupVersion::V2, _) => Some(nr_anon_pages),
+    match group.version() {
+        CgroupVersion::V1 => (!is_full).then_some(u64::MAX),
+        CgroupVersion::V2 => Some(nr_anon_pages),
     }
 }
 
@@ -227,18 +230,19 @@ mod tests {
     fn a_hand_that_takes_page_cache_instead_of_what_it_was_asked_for_rests() {
         let at = Duration::from_secs;
         let mut fares = Fares::default();
+        let freed = |fares: &mut Fares| fares.answered(at(0), Some(512), Hand::Auto);
         fares.judge(at(10), &[], 0, at(60));
         assert!(fares.may_take(at(10)), "nothing was asked");
-        fares.freed(512);
+        freed(&mut fares);
         fares.judge(at(20), &[went(100, 256)], 0, at(60));
         assert!(fares.may_take(at(20)), "a half");
-        fares.freed(512);
+        freed(&mut fares);
         fares.judge(at(25), &[], 256, at(60));
         assert!(fares.may_take(at(25)), "a half, of a file");
-        fares.freed(512);
+        freed(&mut fares);
         fares.judge(at(30), &[went(100, 255)], 255, at(60));
         assert!(!fares.may_take(at(89)) && fares.may_take(at(90)));
-        fares.freed(512);
+        freed(&mut fares);
         fares.judge(at(90), &[], 0, at(60));
         assert!(!fares.may_take(at(209)) && fares.may_take(at(210)));
     }

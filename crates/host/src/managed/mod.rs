@@ -269,12 +269,8 @@ impl Managed {
                     .amount
                     .note(freed.cpu_ns, freed_bytes / PAGE_BYTES);
                 if let Some(group) = self.groups.get_mut(&id) {
-                    match freed.result {
-                        // Whoever asks for this hand alone has no other that takes programs instead.
-                        Ok(_) if self.config.hand == Hand::Amount => {}
-                        Ok(bytes) => group.fares.freed(bytes / PAGE_BYTES),
-                        Err(_) => group.fares.rests(observer.elapsed()),
-                    }
+                    let nr_pages = freed.result.ok().map(|bytes| bytes / PAGE_BYTES);
+                    (group.fares).answered(observer.elapsed(), nr_pages, self.config.hand);
                 }
                 asked.push(id);
             }

@@ -61,6 +61,7 @@ impl Managed {
 
     /// Has the kernel take a part of what is idle of a group and can't go page by page; returns how much.
     fn ask_beyond_reach(&mut self, id: GroupId, at: Duration, nr_pages_max: u64) -> u64 {
+        let is_full = self.is_swap_full();
         let (Some(amounts), Some(group)) = (&mut self.amounts, self.groups.get(&id)) else {
             return 0;
         };
@@ -74,7 +75,7 @@ impl Managed {
         } else {
             0
         };
-        let nr_swapped = by_amount::nr_swapped_max(group.reader(), self.no_swap, anon);
+        let nr_swapped = by_amount::nr_swapped_max(group.reader(), is_full, anon);
         let Some(nr_swapped_max) = nr_swapped else {
             return 0;
         };

@@ -167,7 +167,7 @@ pub(crate) struct GuardArgs {
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration_ms, allow_hyphen_values = true)]
     length: Option<u64>,
 
-    /// Who chooses pages: Strata, the kernel (memory.reclaim; memory.force_empty on v1), or Strata and, where it can't, the kernel, which on v2 takes all where that is cheaper and it obeys
+    /// Who chooses pages: Strata (exact), the kernel (amount: memory.reclaim; memory.force_empty on v1), or the kernel where Strata can't take them, and on v2 where that is cheaper (auto)
     #[arg(long, value_parser = hand_arg(), value_name = "HAND", default_value = "auto")]
     hand: Hand,
 

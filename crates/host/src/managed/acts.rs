@@ -158,13 +158,10 @@ impl Managed {
         spent += offer.planned;
         let room = group.keeper.room(kind, spent);
         let room = room.min(above_low.saturating_sub(offer.planned.total()));
-        let nr_swapped = by_amount::nr_swapped_max(group.reader(), is_full, anon);
-        let Some(nr_swapped_max) = nr_swapped else {
+        let writes_room = self.writes.room_pages(at);
+        let bounds = by_amount::bounds(group.reader(), is_full, anon, writes_room);
+        let Some((nr_swapped_max, rate)) = bounds else {
             return none;
-        };
-        let rate = match nr_swapped_max {
-            0 => u64::MAX,
-            _ => by_amount::step_within(self.writes.room_pages(at)),
         };
         let room = room.min(nr_idle);
         let is_bounded = rate < room;

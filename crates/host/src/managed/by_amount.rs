@@ -105,27 +105,26 @@ pub(super) fn step(group: &GroupReader, nr_idle_pages: u64, nr_pages_max: u64) -
     (is_worth_it && is_reclaimed_by_amount(group)).then_some(nr_pages)
 }
 
-/// Of a request of which so many pages are anonymous, the most that may go to swap: on v1 all, as the kernel can't be told which kind to
-/// take. `None`: it is not to be made, as swap `is_full`.
-pub(super) fn nr_swapped_max(
+/// Of a request of which so many pages are anonymous: the most that may go to swap, and the most that may be asked for where so many
+/// pages may be written there now. No step is too small to be worth it: one that is larger than what may be written is paid back before
+/// the next. On v1 all may go to swap, as the kernel can't be told which kind to take. `None`: nothing may be asked for, as swap `is_full`.
+pub(super) fn bounds(
     group: &GroupReader,
     is_full: bool,
     nr_anon_pages: u64,
-) -> Option<u64> {
-    match group.version() {
-        CgroupVersion::V1 => (!is_full).then_some(u64::MAX),
-        CgroupVersion::V2 => Some(nr_anon_pages),
-    }
-}
-
-/// The most that may be asked for where so many pages may be written to swap now: no step is too small to be worth it, and
-/// one that is larger than what may be written is paid back before the next.
-pub(super) fn step_within(writes_room: Option<u64>) -> u64 {
-    match writes_room {
-        None => u64::MAX,
-        Some(0) => 0,
-        Some(nr_pages) => nr_pages.max(STEP_PAGES_MIN),
-    }
+    writes_room: Option<u64>,
+) -> Option<(u64, u64)> {
+    let nr_swapped_max = match group.version() {
+        CgroupVersion::V1 if is_full => return None,
+        CgroupVersion::V1 => u64::MAX,
+        CgroupVersion::V2 => nr_anon_pages,
+    };
+    let nr_pages_max = match (nr_swapped_max, writes_room) {
+        (0, _) | (_, None) => u64::MAX,
+        (_, Some(0)) => 0,
+        (_, Some(nr_pages)) => nr_pages.max(STEP_PAGES_MIN),
+    };
+    Some((nr_swapped_max, nr_pages_max))
 }
 
 /// Requests from their choice to their end.

@@ -75,13 +75,10 @@ impl Managed {
         } else {
             0
         };
-        let nr_swapped = by_amount::nr_swapped_max(group.reader(), is_full, anon);
-        let Some(nr_swapped_max) = nr_swapped else {
+        let writes_room = self.writes.room_pages(at);
+        let bounds = by_amount::bounds(group.reader(), is_full, anon, writes_room);
+        let Some((nr_swapped_max, rate)) = bounds else {
             return 0;
-        };
-        let rate = match nr_swapped_max {
-            0 => u64::MAX,
-            _ => by_amount::step_within(self.writes.room_pages(at)),
         };
         let step = by_amount::step(group.reader(), beyond.file + anon, nr_pages_max.min(rate));
         let nr_pages = step.map_or(0, |nr_pages| {

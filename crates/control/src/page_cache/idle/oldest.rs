@@ -179,7 +179,7 @@ impl IdleTable {
         file.seen == self.census && !is_left && !comes_back
     }
 
-    /// Whether it was read once, and not since the census before.
+    /// Whether a page of a file on a disk was read once, or brought by readahead and not read, and not read since the census before.
     fn is_once(&self, file: &File, page: Page) -> bool {
         !file.id.is_in_memory_only && self.rule().reads_of_idle(page) == Some(Reads::Once)
     }

@@ -16,8 +16,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use strata_control::tiers::{Move, NodeNow, Tiers};
 use strata_linux::actuator::{
-    CacheMoveRequest, CacheMover, CachePages, MoveReport, MoveRequest, Mover, Unmoved,
-    start_cache_mover, start_mover,
+    CacheMoveRequest, CacheMover, CachePages, MoveRequest, Mover, Unmoved, start_cache_mover,
+    start_mover,
 };
 use strata_linux::addr::PAGE_BYTES;
 use strata_linux::cgroup::GroupReader;
@@ -41,7 +41,7 @@ pub(super) struct Waiting {
 }
 
 /// What became of a request, as it is to be entered.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Moved {
     pub(super) runs: Vec<Run>,
     /// What was there already, as another process of the group has moved it.
@@ -52,15 +52,6 @@ pub(super) struct Moved {
     pub(super) is_up: bool,
 }
 
-/// Pages that the thread has.
-#[derive(Debug)]
-struct Sent {
-    space: SpaceNo,
-    pages: Vec<u64>,
-    to: NodeId,
-    is_up: bool,
-}
-
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Moves {
@@ -68,15 +59,15 @@ pub(super) struct Moves {
     /// The fast ones, by the kernel's numbers, where rules name them.
     upper: Option<BTreeSet<u32>>,
     pub(super) tiers: Tiers,
-    pub(super) mover: Mover,
+    mover: Mover,
     cache_mover: CacheMover,
     page_cache: PromotionStrategy,
     /// Page cache that is to come up.
     up_cache: VecDeque<CachePages>,
     pub(super) down: VecDeque<Waiting>,
     pub(super) up: VecDeque<Waiting>,
-    sent: BTreeMap<u32, Sent>,
-    next: u32,
+    /// What the thread has, and whether it goes up. The thread answers in the order in which it is asked.
+    sent: VecDeque<(Waiting, bool)>,
     nr_pages_under_way: usize,
     pub(super) forget_at: Duration,
     status: TierStatus,
@@ -102,8 +93,7 @@ impl Moves {
             up_cache: VecDeque::new(),
             down: VecDeque::new(),
             up: VecDeque::new(),
-            sent: BTreeMap::new(),
-            next: 0,
+            sent: VecDeque::new(),
             nr_pages_under_way: 0,
             forget_at: Ledger::MOVES_KEPT,
             status: TierStatus {
@@ -291,10 +281,7 @@ impl Moves {
 
     fn submit(&mut self, mut waiting: Waiting, nr_pages: usize, is_up: bool) {
         let left = waiting.pages.split_off(nr_pages.min(waiting.pages.len()));
-        let token = self.next;
-        self.next = self.next.wrapping_add(1);
         let request = MoveRequest {
-            token,
             process: Arc::clone(&waiting.process),
             addresses: waiting.pages.iter().map(|page| page * PAGE_BYTES).collect(),
             to: self.nodes.nodes()[usize::from(waiting.to.0)].kernel_id,
@@ -305,53 +292,47 @@ impl Moves {
             return;
         }
         self.nr_pages_under_way += waiting.pages.len();
-        self.sent.insert(
-            token,
-            Sent {
-                space: waiting.space,
-                pages: waiting.pages,
-                to: waiting.to,
-                is_up,
-            },
-        );
         if !left.is_empty() {
             let queue = if is_up { &mut self.up } else { &mut self.down };
+            let process = Arc::clone(&waiting.process);
             queue.push_front(Waiting {
                 pages: left,
+                process,
                 ..waiting
             });
         }
+        self.sent.push_back((waiting, is_up));
     }
 
     /// What became of a request, as it is to be entered.
-    pub(super) fn moved(&mut self, report: &MoveReport) -> Option<Moved> {
-        let sent = self.sent.remove(&report.token)?;
+    pub(super) fn moved(&mut self) -> Option<Moved> {
+        let report = self.mover.poll()?;
+        let (sent, is_up) = self.sent.pop_front()?;
         self.nr_pages_under_way -= sent.pages.len();
-        for (why, nr_pages) in &report.stayed {
-            if *why != Unmoved::There {
-                self.status.pgmigrate_fail += nr_pages;
-            }
-            *self.status.stayed.entry(*why).or_default() += nr_pages;
-        }
-        let moved = sent.pages.iter().zip(&report.moved);
-        let moved = moved.filter(|(_, has_moved)| **has_moved);
-        let run = |page: u64| Run {
-            space: sent.space,
-            first_page: page,
-            nr_pages: 1,
-            idle: Duration::ZERO,
-        };
-        let pages_at = |addresses: &[u64]| -> Vec<Run> {
-            let pages = addresses.iter().map(|address| address / PAGE_BYTES);
-            pages.map(run).collect()
-        };
-        Some(Moved {
-            runs: moved.map(|(page, _)| run(*page)).collect(),
-            there: pages_at(&report.there),
-            stayed: pages_at(&report.shared),
+        let mut moved = Moved {
             to: sent.to,
-            is_up: sent.is_up,
-        })
+            is_up,
+            ..Moved::default()
+        };
+        for (page, stayed) in sent.pages.iter().zip(report) {
+            if let Some(why) = stayed {
+                self.status.pgmigrate_fail += u64::from(why != Unmoved::There);
+                *self.status.stayed.entry(why).or_default() += 1;
+            }
+            let runs = match stayed {
+                None => &mut moved.runs,
+                Some(Unmoved::There) => &mut moved.there,
+                Some(Unmoved::Shared) => &mut moved.stayed,
+                Some(_) => continue,
+            };
+            runs.push(Run {
+                space: sent.space,
+                first_page: *page,
+                nr_pages: 1,
+                idle: Duration::ZERO,
+            });
+        }
+        Some(moved)
     }
 
     pub(super) fn count(&mut self, nr_pages: u64, nr_back_pages: u64, is_up: bool) {

@@ -65,8 +65,8 @@ pub(super) struct Takes {
     waiting: VecDeque<PageoutRequest>,
     /// Pages that the thread has.
     nr_pages_under_way: u64,
-    sent: BTreeMap<u32, Sent>,
-    next: u32,
+    /// Whose pages are in the requests that the thread has and in those that wait: it answers in the order in which it is asked.
+    sent: VecDeque<Sent>,
     /// Huge pages that are split, so that parts of them can go.
     pub(super) splits: Splits,
 }
@@ -78,8 +78,7 @@ impl Takes {
             pageout: start_pageout(source, REQUESTS_UNDER_WAY_MAX, CpuBound::default())?,
             waiting: VecDeque::new(),
             nr_pages_under_way: 0,
-            sent: BTreeMap::new(),
-            next: 0,
+            sent: VecDeque::new(),
             splits: Splits::default(),
         })
     }
@@ -92,8 +91,8 @@ impl Takes {
     /// Whose pages the thread is at, where it stands still.
     pub(super) fn stuck(&mut self) -> Option<SpaceNo> {
         let is_stuck = self.pageout.stands_still();
-        let mut sent = self.sent.values();
-        sent.next().filter(|_| is_stuck).map(|sent| sent.space)
+        let first = self.sent.front().filter(|_| is_stuck);
+        first.map(|sent| sent.space)
     }
 
     /// These are to go.
@@ -147,17 +146,14 @@ impl Takes {
         runs: Vec<AddrRange>,
         splits: Vec<TableNo>,
     ) {
-        let number = self.next;
-        self.next = self.next.wrapping_add(1);
-        let sent = Sent {
+        self.sent.push_back(Sent {
             group,
             kind,
             space,
             nr_pages: runs.iter().map(|range| range.nr_pages()).sum(),
-        };
-        self.sent.insert(number, sent);
+        });
         self.waiting.push_back(PageoutRequest {
-            space: number,
+            space: space.0,
             process: Arc::clone(process),
             runs,
             unit: Unit::Page,
@@ -170,12 +166,12 @@ impl Takes {
         while self.nr_pages_under_way < PAGES_UNDER_WAY_MAX
             && let Some(request) = self.waiting.pop_front()
         {
-            let number = request.space;
+            let nr_pages = (self.sent.get(self.pageout.nr_in_flight())).map_or(0, |of| of.nr_pages);
             if let Err(request) = self.pageout.try_submit(request) {
                 self.waiting.push_front(request);
                 return;
             }
-            self.nr_pages_under_way += self.sent.get(&number).map_or(0, |sent| sent.nr_pages);
+            self.nr_pages_under_way += nr_pages;
         }
     }
 
@@ -200,7 +196,7 @@ impl Takes {
     }
 
     fn went(&mut self, report: &PageoutReport) -> Option<Went> {
-        let sent = self.sent.remove(&report.space)?;
+        let sent = self.sent.pop_front()?;
         self.nr_pages_under_way = self.nr_pages_under_way.saturating_sub(sent.nr_pages);
         let runs_of = |is_meant: &dyn Fn(Verdict) -> bool| -> Vec<Run> {
             let meant = report.runs.iter();

@@ -69,18 +69,12 @@ impl Managed {
         let Some(moves) = &mut self.moves else {
             return;
         };
-        while let Some(report) = moves.mover.poll() {
-            if let Some(went) = moves.moved(&report) {
-                let moved = self
-                    .pages
-                    .ledger_mut()
-                    .migrated(&went.runs, went.to, went.is_up);
-                self.pages
-                    .ledger_mut()
-                    .migrated(&went.there, went.to, went.is_up);
-                self.pages.ledger_mut().stayed(&went.stayed);
-                moves.count(moved.nr_pages.total(), moved.nr_back_pages, went.is_up);
-            }
+        let ledger = self.pages.ledger_mut();
+        while let Some(went) = moves.moved() {
+            let moved = ledger.migrated(&went.runs, went.to, went.is_up);
+            ledger.migrated(&went.there, went.to, went.is_up);
+            ledger.stayed(&went.stayed);
+            moves.count(moved.nr_pages.total(), moved.nr_back_pages, went.is_up);
         }
         moves.collect_cache();
         if at >= moves.forget_at {

@@ -15,7 +15,6 @@
 //!   `/proc/kpagecount` a moment before.
 //! - I3: what was tried and what was moved are counted apart.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -38,8 +37,6 @@ const IN_FLIGHT_MAX: usize = 256;
 /// Pages that are to go to another node.
 #[derive(Clone, Debug)]
 pub struct MoveRequest {
-    /// The caller's number.
-    pub token: u32,
     /// Whose they are.
     pub process: Arc<Process>,
     /// Where they are, in order.
@@ -61,7 +58,7 @@ pub enum Unmoved {
     There,
     /// It is not in memory any more, or the process is gone.
     Gone,
-    /// Others have mapped it, too.
+    /// Others have mapped it, too: it is not to be tried again.
     Shared,
     /// The process may have no memory on that node.
     Forbidden,
@@ -71,20 +68,8 @@ pub enum Unmoved {
     Busy,
 }
 
-/// What became of a request.
-#[derive(Clone, Debug)]
-pub struct MoveReport {
-    /// That of the request.
-    pub token: u32,
-    /// Whether each page moved, in the order of the request.
-    pub moved: Vec<bool>,
-    /// Pages that were on the node already.
-    pub there: Vec<u64>,
-    /// Where pages are that others have mapped, too: they are not to be tried again.
-    pub shared: Vec<u64>,
-    /// Pages that stayed, by reason.
-    pub stayed: BTreeMap<Unmoved, u64>,
-}
+/// Why each page stayed, in the order of the request; `None`: it moved. The last ones are missing where they were not tried.
+pub type MoveReport = Vec<Option<Unmoved>>;
 
 /// Moves pages of programs in a thread of its own.
 pub type Mover = Worker<MoveRequest, MoveReport>;
@@ -101,31 +86,19 @@ pub fn start_mover() -> io::Result<Mover> {
 }
 
 fn carry_out(request: &MoveRequest, counts: &mut MapCounts, stop: &StopFlag) -> MoveReport {
-    let mut report = MoveReport {
-        token: request.token,
-        moved: Vec::with_capacity(request.addresses.len()),
-        there: Vec::new(),
-        shared: Vec::new(),
-        stayed: BTreeMap::new(),
-    };
+    let mut report = MoveReport::with_capacity(request.addresses.len());
     for batch in request.addresses.chunks(BATCH_PAGES) {
         let may_ask = request.process.is_alive() && request.process.stalled().is_none();
         if stop.is_set() || !may_ask {
-            report.moved.resize(request.addresses.len(), false);
             break;
         }
-        move_batch(request, counts, batch, &mut report);
+        report.extend(move_batch(request, counts, batch));
         sleep(PAUSE);
     }
     report
 }
 
-fn move_batch(
-    request: &MoveRequest,
-    counts: &mut MapCounts,
-    batch: &[u64],
-    report: &mut MoveReport,
-) {
+fn move_batch(request: &MoveRequest, counts: &mut MapCounts, batch: &[u64]) -> MoveReport {
     let pid = request.process.pid();
     let before = nodes_of(pid, batch);
     let is_there = |node: i32| u32::try_from(node) == Ok(request.to);
@@ -155,25 +128,14 @@ fn move_batch(
         before.as_ref().unwrap_or(&gone),
         after.as_ref().unwrap_or(&gone),
     );
-    for ((address, before), after) in batch.iter().zip(before).zip(after) {
-        let unmoved = match (before, after) {
-            (before, _) if is_there(*before) => Unmoved::There,
-            (before, after) if *before < 0 || *after < 0 => Unmoved::Gone,
-            (_, after) if is_there(*after) => {
-                report.moved.push(true);
-                continue;
-            }
-            _ if by_strangers.binary_search(address).is_ok() => Unmoved::Shared,
-            _ => why(&outcome, told(*address)),
-        };
-        report.moved.push(false);
-        match unmoved {
-            Unmoved::There => report.there.push(*address),
-            Unmoved::Shared => report.shared.push(*address),
-            Unmoved::Gone | Unmoved::Forbidden | Unmoved::Full | Unmoved::Busy => {}
-        }
-        *report.stayed.entry(unmoved).or_default() += 1;
-    }
+    let stayed = |((address, before), after): ((&u64, &i32), &i32)| match (before, after) {
+        (before, _) if is_there(*before) => Some(Unmoved::There),
+        (before, after) if *before < 0 || *after < 0 => Some(Unmoved::Gone),
+        (_, after) if is_there(*after) => None,
+        _ if by_strangers.binary_search(address).is_ok() => Some(Unmoved::Shared),
+        _ => Some(why(&outcome, told(*address))),
+    };
+    batch.iter().zip(before).zip(after).map(stayed).collect()
 }
 
 /// Asks the kernel how often pages are mapped.

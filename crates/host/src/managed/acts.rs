@@ -4,7 +4,6 @@
 //! (`strata_control::guard`), what goes promise or not (`oldest`), nor how (`takes`, `by_amount`, `recalls`).
 
 use super::by_amount::{self, Hand};
-use super::caches::Caches;
 use super::group::{Asks, Group};
 use super::room::{Footprint, Room, of_last};
 use super::takes::Looked;
@@ -130,26 +129,25 @@ impl Managed {
         all: bool,
     ) -> (NrPages, bool) {
         let none = (NrPages::default(), false);
-        let (has_tiers, is_full) = (self.has_tiers(), self.is_swap_full());
-        let (Some(amounts), Some(group)) = (&mut self.amounts, self.groups.get(&id)) else {
+        let Some(group) = self.groups.get(&id) else {
             return none;
         };
         // The kernel would swap what slower memory has room for.
-        let goes_down = has_tiers && group.rule().tiers;
+        let goes_down = self.has_tiers() && group.rule().tiers;
         // Nor is seen which pages a guest uses.
         let is_blind = self.config.hand == Hand::Auto && self.guests.contains(&id);
-        if goes_down || is_blind || !group.is_promised() || !group.fares.may_take(at) {
+        if goes_down || is_blind || !group.is_promised() {
             return none;
         }
-        let exactly = |kind| if all { 0 } else { offer.could.of(kind) };
-        let left = |kind| group.idle_pages().of(kind).saturating_sub(exactly(kind));
-        let anon = match self.no_swap {
-            None if group.leaning() != Leaning::FileOnly => left(Kind::Anon),
-            None | Some(_) => 0,
+        let mut idle = match all {
+            true => group.idle_pages(),
+            false => group.idle_beyond(offer.could),
         };
-        let nr_idle = left(Kind::File) + anon;
+        if self.no_swap.is_some() || group.leaning() == Leaning::FileOnly {
+            idle.anon = 0;
+        }
         // What comes back is judged by the kind of which there is more.
-        let kind = match anon >= left(Kind::File) {
+        let kind = match idle.anon >= idle.file {
             true => Kind::Anon,
             false => Kind::File,
         };
@@ -158,21 +156,37 @@ impl Managed {
         spent += offer.planned;
         let room = group.keeper.room(kind, spent);
         let room = room.min(above_low.saturating_sub(offer.planned.total()));
-        let writes_room = self.writes.room_pages(at);
-        let bounds = by_amount::bounds(group.reader(), is_full, anon, writes_room);
-        let Some((nr_swapped_max, rate)) = bounds else {
-            return none;
+        let (nr_pages, is_bounded) = self.ask(id, at, idle, room);
+        (NrPages::only(kind, nr_pages), is_bounded)
+    }
+
+    /// Has the kernel take a part of these idle pages of a group, of which so many may go; returns how many, and whether it would be
+    /// more but for the bound on writes to swap.
+    pub(super) fn ask(
+        &mut self,
+        id: GroupId,
+        at: Duration,
+        idle: NrPages,
+        room: u64,
+    ) -> (u64, bool) {
+        let is_full = self.is_swap_full();
+        let group = self.groups.get(&id);
+        let group = group.filter(|group| group.fares.may_take(at));
+        let (Some(amounts), Some(group)) = (&mut self.amounts, group) else {
+            return (0, false);
         };
-        let room = room.min(nr_idle);
-        let is_bounded = rate < room;
-        match by_amount::step(group.reader(), nr_idle, room.min(rate)) {
-            Some(nr_pages) => {
-                let nr_pages = amounts.add(id, group.reader(), nr_pages, group.swappiness());
-                self.writes.spend(nr_pages.min(nr_swapped_max));
-                (NrPages::only(kind, nr_pages), is_bounded)
-            }
-            None => (none.0, is_bounded),
-        }
+        let writes_room = self.writes.room_pages(at);
+        let bounds = by_amount::bounds(group.reader(), is_full, idle.anon, writes_room);
+        let Some((nr_swapped_max, rate)) = bounds else {
+            return (0, false);
+        };
+        let room = room.min(idle.total());
+        let step = by_amount::step(group.reader(), idle.total(), room.min(rate));
+        let nr_pages = step.map_or(0, |nr_pages| {
+            amounts.add(id, group.reader(), nr_pages, group.swappiness())
+        });
+        self.writes.spend(nr_pages.min(nr_swapped_max));
+        (nr_pages, rate < room)
     }
 
     /// These go page by page.
@@ -300,19 +314,18 @@ impl Managed {
 impl Managed {
     /// To be called about once a second: what censuses found and what went; the next census where one is due.
     pub(super) fn look_at_cache(&mut self, at: Duration) {
-        let Some(mut caches) = self.caches.take() else {
-            return;
-        };
-        while let Some(done) = caches.thread.poll() {
-            self.cache_done(&mut caches, at, done);
+        while let Some(done) = self.caches.thread.poll() {
+            self.cache_done(at, done);
         }
         let groups = self.groups.values().filter_map(Group::kernel_id);
         let groups: Vec<u64> = groups.collect();
-        caches.look(at, groups, || self.to_promote());
-        self.caches = Some(caches);
+        if self.caches.is_due(at) && !groups.is_empty() {
+            let promote = self.to_promote();
+            self.caches.look(groups, promote);
+        }
     }
 
-    fn cache_done(&mut self, caches: &mut Caches, at: Duration, outcome: Outcome) {
+    fn cache_done(&mut self, at: Duration, outcome: Outcome) {
         match outcome.done {
             Done::Census { found, to_promote } => {
                 if let Some(moves) = &mut self.moves {
@@ -320,7 +333,8 @@ impl Managed {
                 }
                 let min_age = self.walk_interval(self.rules.min_age() / 2) * 2;
                 let share = self.processor_share();
-                caches.looked(at, found.as_deref().ok(), outcome.cpu_ns, min_age, share);
+                self.caches
+                    .looked(at, found.as_deref().ok(), outcome.cpu_ns, min_age, share);
                 match found {
                     Ok(found) => self.found_in_cache(found),
                     Err(error) => tracing::debug!("no census of page cache: {error}"),
@@ -344,7 +358,7 @@ impl Managed {
                 let mut groups = self.groups.values_mut();
                 match groups.find(|one| one.kernel_id() == Some(group)) {
                     Some(one) => one.dropped(nr_pages, nr_gone_pages),
-                    None => caches.dropped_of_nobody(nr_gone_pages.iter().sum()),
+                    None => self.caches.dropped_of_nobody(nr_gone_pages.iter().sum()),
                 }
                 tracing::debug!(group, nr_pages, ?dropped, "page cache dropped");
             }
@@ -366,9 +380,9 @@ impl Managed {
     /// What is idle of page cache goes as far as promises have room: before pages of programs, as most of it needs no swap.
     pub(super) fn drop_cache(&mut self, at: Duration) {
         let room = self.anon_room(at);
-        let Some(caches) = self.caches.as_mut().filter(|_| self.config.is_acting) else {
+        if !self.config.is_acting {
             return;
-        };
+        }
         let mut swap_room_pages = room;
         for group in self.groups.values_mut().filter(|group| group.is_promised()) {
             let age = group.keeper.age(Kind::File);
@@ -379,7 +393,8 @@ impl Managed {
                 older_than: age,
                 with_once: false,
             };
-            caches.drop_oldest(group, idle, nr_pages, &mut swap_room_pages);
+            self.caches
+                .drop_oldest(group, idle, nr_pages, &mut swap_room_pages);
         }
         self.writes.spend(room - swap_room_pages);
     }
@@ -398,9 +413,6 @@ impl Managed {
         swap_room_pages: &mut u64,
     ) -> u64 {
         let room = *swap_room_pages;
-        let Some(caches) = &mut self.caches else {
-            return 0;
-        };
         let mut nr_going = 0;
         for (id, nr_pages) in found {
             if let Some(group) = self.groups.get_mut(id) {
@@ -408,7 +420,7 @@ impl Managed {
                     older_than: group.least_age(asks),
                     with_once: asks == Asks::BelowLimit,
                 };
-                nr_going += caches.drop_oldest(group, idle, *nr_pages, swap_room_pages);
+                nr_going += (self.caches).drop_oldest(group, idle, *nr_pages, swap_room_pages);
             }
         }
         self.writes.spend(room - *swap_room_pages);
@@ -417,11 +429,8 @@ impl Managed {
 
     /// Ends the thread; what went is counted.
     pub(super) fn stop_caches(&mut self) {
-        if let Some(mut caches) = self.caches.take() {
-            for done in caches.thread.stop() {
-                self.cache_done(&mut caches, Duration::ZERO, done);
-            }
-            self.caches = Some(caches);
+        for done in self.caches.thread.stop() {
+            self.cache_done(Duration::ZERO, done);
         }
     }
 }

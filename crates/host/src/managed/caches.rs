@@ -112,19 +112,15 @@ impl Caches {
         self.nr_pauses = 1;
     }
 
-    /// Has a census taken of these groups, where one is due.
-    /// `promote` says what of their page cache is to come up.
-    pub(super) fn look(
-        &mut self,
-        at: Duration,
-        groups: Vec<u64>,
-        promote: impl FnOnce() -> Option<Promote>,
-    ) {
-        if at >= self.next && !groups.is_empty() && !self.thread.is_busy() {
-            let promote = promote();
-            // The thread has nothing else to do.
-            let _is_taken = self.thread.try_submit(Request::Census { groups, promote });
-        }
+    /// Whether a census is due.
+    pub(super) fn is_due(&self, at: Duration) -> bool {
+        at >= self.next && !self.thread.is_busy()
+    }
+
+    /// Has a census taken of these groups, that was due. `promote` says what of their page cache is to come up.
+    pub(super) fn look(&mut self, groups: Vec<u64>, promote: Option<Promote>) {
+        // The thread has nothing else to do.
+        let _is_taken = self.thread.try_submit(Request::Census { groups, promote });
     }
 
     /// A census was taken, in so much processor time; everything may take this share of a processor.

@@ -281,9 +281,14 @@ impl Group {
 
     /// Idle, but not to be taken page by page.
     pub(super) fn beyond_reach(&self) -> NrPages {
+        self.idle_beyond(self.could)
+    }
+
+    /// Idle, but for what can be taken page by page.
+    pub(super) fn idle_beyond(&self, could: NrPages) -> NrPages {
         NrPages {
-            anon: self.idle.anon.saturating_sub(self.could.anon),
-            file: self.idle.file.saturating_sub(self.could.file),
+            anon: self.idle.anon.saturating_sub(could.anon),
+            file: self.idle.file.saturating_sub(could.file),
         }
     }
 

@@ -157,7 +157,7 @@ pub struct Managed {
     /// Pages that are read back.
     recalls: Option<Recalls>,
     /// Page cache that nobody maps.
-    caches: Option<Caches>,
+    caches: Caches,
     /// Pages that go from one memory node to another; `None` where rules ask for none, or all memory is equally fast.
     moves: Option<Moves>,
     /// The rules and the nodes that that follows from.
@@ -226,7 +226,7 @@ impl Managed {
             prices: Prices::default(),
             recalls,
             host,
-            caches: Some(Caches::start().map_err(ManagedError::Thread)?),
+            caches: Caches::start().map_err(ManagedError::Thread)?,
             moves: None,
             tiers_looked_at: None,
             guests: BTreeSet::new(),
@@ -347,9 +347,7 @@ impl Managed {
             let share = self.processor_share();
             let interval = self.walk_interval(self.rules.walk_interval());
             self.pace.sooner(interval, share);
-            if let Some(caches) = &mut self.caches {
-                caches.hurry(at);
-            }
+            self.caches.hurry(at);
         }
     }
 
@@ -471,8 +469,7 @@ impl Managed {
             self.pages.ledger().footprint_bytes() + kept_bytes,
             self.groups.values().map(Group::status).collect(),
         );
-        let before = self.caches.as_ref().map(Caches::dropped_before_bytes);
-        status.dropped_cache_bytes += before.unwrap_or(0);
+        status.dropped_cache_bytes += self.caches.dropped_before_bytes();
         status.nr_left_out_processes = self.nr_left_out;
         status.walks = self.pace.times;
         status.room = self.room().filter(|_| self.config.is_acting);
@@ -587,8 +584,8 @@ impl Managed {
             self.groups.insert(id, group);
             of_process.extend(chosen.pids.into_iter().map(|pid| (pid, id)));
         }
-        if let Some(caches) = &mut self.caches {
-            before.values().for_each(|group| caches.forget(group));
+        for group in before.values() {
+            self.caches.forget(group);
         }
         of_process
     }

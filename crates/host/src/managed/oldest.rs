@@ -6,7 +6,6 @@
 //! **Invariants** I1: what was accessed within the least age of a group stays, whoever asks; but what is frozen uses nothing, and page cache that
 //!   was read once goes below a limit.
 
-use super::by_amount;
 use super::group::{Asks, Group};
 use super::limits::Limited;
 use super::takes::Takes;
@@ -61,31 +60,13 @@ impl Managed {
 
     /// Has the kernel take a part of what is idle of a group and can't go page by page; returns how much.
     fn ask_beyond_reach(&mut self, id: GroupId, at: Duration, nr_pages_max: u64) -> u64 {
-        let is_full = self.is_swap_full();
-        let (Some(amounts), Some(group)) = (&mut self.amounts, self.groups.get(&id)) else {
-            return 0;
-        };
         // Which pages a guest uses is not seen.
-        if self.guests.contains(&id) || !group.fares.may_take(at) {
-            return 0;
+        let group = self.groups.get(&id).filter(|_| !self.guests.contains(&id));
+        let mut beyond = group.map(Group::beyond_reach).unwrap_or_default();
+        if self.no_swap.is_some() {
+            beyond.anon = 0;
         }
-        let beyond = group.beyond_reach();
-        let anon = if self.no_swap.is_none() {
-            beyond.anon
-        } else {
-            0
-        };
-        let writes_room = self.writes.room_pages(at);
-        let bounds = by_amount::bounds(group.reader(), is_full, anon, writes_room);
-        let Some((nr_swapped_max, rate)) = bounds else {
-            return 0;
-        };
-        let step = by_amount::step(group.reader(), beyond.file + anon, nr_pages_max.min(rate));
-        let nr_pages = step.map_or(0, |nr_pages| {
-            amounts.add(id, group.reader(), nr_pages, group.swappiness())
-        });
-        self.writes.spend(nr_pages.min(nr_swapped_max));
-        nr_pages
+        self.ask(id, at, beyond, nr_pages_max).0
     }
 
     /// Below limits that are near: the oldest of all groups there. What is younger than rules call idle is left to the kernel, but for

@@ -160,7 +160,7 @@ impl Control {
     }
 
     /// What the judgements are made by.
-    pub(crate) fn config(&self) -> &Config {
+    pub fn config(&self) -> &Config {
         &self.config
     }
 

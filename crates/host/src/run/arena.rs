@@ -18,9 +18,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
-use strata_control::{FreeSwap, GroupStats, watermarks};
+use strata_control::{FreeSwap, GroupStats};
 use strata_linux::cgroup::{BudgetGroup, CgroupError, OomWatch};
-use strata_linux::swap::{self, SwapDevice};
+use strata_linux::swap::{SwapDevice, SwapSpec};
 use strata_linux::undo::Journal;
 
 /// From setting the limit to the first turn of the loop a program is started, or a group's processes are listed, milliseconds.
@@ -36,33 +36,30 @@ fn id_of(config: &RunConfig) -> String {
 
 /// Everything of a run that has to be undone.
 #[derive(Debug)]
-pub(super) struct Arena {
+pub(super) struct Arena<'a> {
+    config: &'a RunConfig,
     gauge: Gauge,
     oom: Option<OomWatch>,
     thresholds: Option<Thresholds>,
     swap: Option<SwapDevice>,
     session: Option<(Session, KeeperWatch)>,
     keeper_report: Option<KeeperReport>,
-    /// Whether anything has to stay as long as the program runs.
-    changes_anything: bool,
-    is_dry_run: bool,
+    /// As it stands.
     budget_bytes: u64,
-    watermarks: watermarks::Config,
     nr_oom_kills: u64,
     /// How often the keeper had lifted the limits when that was last looked at.
     nr_missed_beats: u64,
 }
 
-impl Arena {
+impl<'a> Arena<'a> {
     /// Makes what `config` asks for; takes back what was begun on failure.
     pub(super) fn prepare(
-        config: &RunConfig,
+        config: &'a RunConfig,
         events: &mut dyn FnMut(Event<'_>),
-    ) -> Result<Arena, RunError> {
+    ) -> Result<Arena<'a>, RunError> {
         if !config.dry_run {
             recover(events);
         }
-        let changes_anything = !config.dry_run && needs_session(config);
         let session = match Session::create(&id_of(config)) {
             Ok(session) => match KeeperWatch::start(&session) {
                 Ok(keeper) => Some((session, keeper)),
@@ -76,7 +73,7 @@ impl Arena {
                     let directory = error.path;
                     return Err(RunError::NameTaken { name, directory });
                 }
-                None if changes_anything => return Err(error.into()),
+                None if changes_anything(config) => return Err(error.into()),
                 None => {
                     tracing::debug!("no control socket: {error}");
                     None
@@ -84,6 +81,7 @@ impl Arena {
             },
         };
         let mut arena = Arena {
+            config,
             gauge: Gauge::Tree {
                 budget_bytes: config.budget_bytes,
             },
@@ -92,14 +90,11 @@ impl Arena {
             swap: None,
             session,
             keeper_report: None,
-            changes_anything,
-            is_dry_run: config.dry_run,
             budget_bytes: config.budget_bytes,
-            watermarks: config.control.watermarks,
             nr_oom_kills: 0,
             nr_missed_beats: 0,
         };
-        match arena.furnish(config) {
+        match arena.furnish() {
             Ok(()) => Ok(arena),
             Err(error) => {
                 for warning in arena.undo() {
@@ -110,7 +105,8 @@ impl Arena {
         }
     }
 
-    fn furnish(&mut self, config: &RunConfig) -> Result<(), RunError> {
+    fn furnish(&mut self) -> Result<(), RunError> {
+        let config = self.config;
         let journal = match &self.session {
             Some((session, _)) if !config.dry_run => session.journal(),
             // Who only looks is in nobody's way.
@@ -119,7 +115,7 @@ impl Arena {
         if !config.dry_run {
             self.swap = Some(SwapDevice::create(&config.swap, &journal)?);
         }
-        let Some(group) = self.find_group(config, &journal)? else {
+        let Some(group) = self.find_group(&journal)? else {
             return Ok(());
         };
         let group = Arc::new(group);
@@ -129,7 +125,7 @@ impl Arena {
         }
         match &config.policy {
             PolicyChoice::None => group.lower_limit_bytes(config.budget_bytes)?,
-            PolicyChoice::Engine(_) => self.take_hold(&config.policy)?,
+            PolicyChoice::Engine(_) => self.take_hold()?,
         }
         group.set_swappiness(config.swappiness.base().get().min(200))?;
         if config.policy != PolicyChoice::None {
@@ -140,11 +136,8 @@ impl Arena {
         Ok(())
     }
 
-    fn find_group(
-        &self,
-        config: &RunConfig,
-        journal: &Journal,
-    ) -> Result<Option<BudgetGroup>, RunError> {
+    fn find_group(&self, journal: &Journal) -> Result<Option<BudgetGroup>, RunError> {
+        let config = self.config;
         if config.no_cgroup {
             return Ok(None);
         }
@@ -161,11 +154,11 @@ impl Arena {
             Target::Cgroup(path) => Some(BudgetGroup::attach(path, journal)?),
         };
         if let Some(group) = &mut group {
-            group.set_distances(self.watermarks.distances());
+            group.set_distances(config.control.watermarks.distances());
         }
         if let (Some((session, _)), Some(group), Target::Cgroup(_)) =
             (&self.session, &group, &config.target)
-            && self.changes_anything
+            && changes_anything(config)
         {
             session
                 .set_group(group.path())
@@ -175,26 +168,23 @@ impl Arena {
     }
 
     /// Sets the limit behind the budget, and has us told when somebody meets it.
-    pub(super) fn take_hold(&mut self, policy: &PolicyChoice) -> Result<(), CgroupError> {
+    pub(super) fn take_hold(&mut self) -> Result<(), CgroupError> {
         self.tell_sleep(false);
-        let Some(group) = self.watched_group(policy) else {
+        let Some(group) = self.watched_group().cloned() else {
             return Ok(());
         };
-        self.beat(policy, FIRST_BEAT_MS);
+        self.beat(FIRST_BEAT_MS);
         group.set_budget_bytes(self.budget_bytes)?;
         self.oom = Some(group.watch_oom()?);
-        self.thresholds = Some(Thresholds::new(
-            &group,
-            self.budget_bytes,
-            &self.watermarks,
-        )?);
+        let watermarks = &self.config.control.watermarks;
+        self.thresholds = Some(Thresholds::new(&group, self.budget_bytes, watermarks)?);
         Ok(())
     }
 
     /// Lifts the limit and leaves the group to the kernel, until [`Arena::take_hold`]. A limit that the kernel
     /// alone is to hold stays.
-    pub(super) fn let_go(&mut self, policy: &PolicyChoice) -> Result<(), CgroupError> {
-        if let Some(group) = self.watched_group(policy) {
+    pub(super) fn let_go(&mut self) -> Result<(), CgroupError> {
+        if let Some(group) = self.watched_group().cloned() {
             group.release_high()?;
             group.set_limit_bytes(None)?;
             group.hand_back_oom()?;
@@ -209,9 +199,9 @@ impl Arena {
 
     /// Tells the keeper that the control loop is heard of again within so many milliseconds. Where no limit needs us awake it
     /// need not be.
-    pub(super) fn beat(&self, policy: &PolicyChoice, within_ms: u64) {
+    pub(super) fn beat(&self, within_ms: u64) {
         if let Some((session, _)) = &self.session
-            && self.watched_group(policy).is_some()
+            && self.watched_group().is_some()
         {
             session.heartbeat().beat(within_ms);
         }
@@ -221,7 +211,7 @@ impl Arena {
     ///
     /// # Errors
     /// The limits stay lifted.
-    pub(super) fn heed_keeper(&mut self, policy: &PolicyChoice) -> Result<bool, CgroupError> {
+    pub(super) fn heed_keeper(&mut self) -> Result<bool, CgroupError> {
         let Some((session, _)) = &self.session else {
             return Ok(false);
         };
@@ -230,8 +220,8 @@ impl Arena {
             return Ok(false);
         }
         // First as if we had lifted them: what stands there is nobody else's.
-        self.let_go(policy)?;
-        self.take_hold(policy)?;
+        self.let_go()?;
+        self.take_hold()?;
         // Only now: what failed is tried again.
         self.nr_missed_beats = nr_missed_beats;
         Ok(true)
@@ -256,15 +246,15 @@ impl Arena {
     }
 
     /// The group, where a limit of ours needs us awake.
-    fn watched_group(&self, policy: &PolicyChoice) -> Option<Arc<BudgetGroup>> {
-        let is_watched = !self.is_dry_run && *policy != PolicyChoice::None;
-        self.gauge.group().filter(|_| is_watched).cloned()
+    pub(super) fn watched_group(&self) -> Option<&Arc<BudgetGroup>> {
+        let is_watched = !self.config.dry_run && self.config.policy != PolicyChoice::None;
+        self.gauge.group().filter(|_| is_watched)
     }
 
     /// Records who is under the budget.
     pub(super) fn note_program(&self, pid: Option<i32>) {
         if let (Some((session, _)), Some(pid)) = (&self.session, pid)
-            && self.changes_anything
+            && changes_anything(self.config)
             && let Err(error) = session.set_program(pid)
         {
             tracing::warn!("the program can't be recorded for the keeper: {error}");
@@ -281,19 +271,16 @@ impl Arena {
     ///
     /// # Errors
     /// When the kernel refuses; then nothing has changed.
-    pub(super) fn set_budget(
-        &mut self,
-        policy: &PolicyChoice,
-        budget_bytes: u64,
-    ) -> Result<(), CgroupError> {
-        let group = self.gauge.group().filter(|_| !self.is_dry_run).cloned();
+    pub(super) fn set_budget(&mut self, budget_bytes: u64) -> Result<(), CgroupError> {
+        let group = self.gauge.group().filter(|_| !self.config.dry_run);
         if let Some(group) = group {
-            match policy {
+            match self.config.policy {
                 PolicyChoice::None => group.set_limit_bytes(Some(budget_bytes))?,
                 PolicyChoice::Engine(_) => {
                     group.set_budget_bytes(budget_bytes)?;
                     // The budget holds without; looks only come later.
-                    self.thresholds = Thresholds::new(&group, budget_bytes, &self.watermarks)
+                    let watermarks = &self.config.control.watermarks;
+                    self.thresholds = Thresholds::new(group, budget_bytes, watermarks)
                         .inspect_err(|error| tracing::debug!("{error}"))
                         .ok();
                 }
@@ -315,11 +302,6 @@ impl Arena {
     /// Where usage is read.
     pub(super) fn gauge(&self) -> &Gauge {
         &self.gauge
-    }
-
-    /// Whether nothing may be changed.
-    pub(super) fn is_dry_run(&self) -> bool {
-        self.is_dry_run
     }
 
     /// For a command to enter the group between fork and exec.
@@ -395,11 +377,8 @@ impl Arena {
     /// frees a little all the time. So a step of the limit counts. Where the free swap is not known nobody may take it for
     /// none.
     pub(super) fn is_enough_swap(&self, free_swap: FreeSwap) -> bool {
-        let step_bytes = self
-            .watermarks
-            .distances()
-            .backstop_bytes(self.budget_bytes)
-            - self.budget_bytes;
+        let distances = self.config.control.watermarks.distances();
+        let step_bytes = distances.backstop_bytes(self.budget_bytes) - self.budget_bytes;
         match free_swap {
             FreeSwap::Bytes(bytes) => bytes > step_bytes,
             FreeSwap::NotKnown => true,
@@ -465,9 +444,10 @@ impl Arena {
     }
 }
 
-/// Only `existing` swap and no group of ours to limit: then there is nothing to undo.
-fn needs_session(config: &RunConfig) -> bool {
-    !config.no_cgroup || config.swap != swap::SwapSpec::Existing
+/// Whether anything has to stay as long as the program runs: with `existing` swap alone and no group of ours to limit there is
+/// nothing to undo.
+fn changes_anything(config: &RunConfig) -> bool {
+    !config.dry_run && (!config.no_cgroup || config.swap != SwapSpec::Existing)
 }
 
 fn recover(events: &mut dyn FnMut(Event<'_>)) {

@@ -61,7 +61,7 @@ impl Sources {
 /// Builds everything that works on the group.
 pub(super) fn reclaim_loop(
     config: &RunConfig,
-    arena: &Arena,
+    arena: &Arena<'_>,
     program: &Program,
     sources: Sources,
     recorder: Recorder,

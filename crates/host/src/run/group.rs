@@ -15,8 +15,7 @@ use std::time::Duration;
 use strata_control::ProgramNo;
 use strata_control::drive::Visit;
 use strata_control::trace::WalkSample;
-use strata_linux::access::{ClearIntent, SourceInfo};
-use strata_linux::addr::PAGE_BYTES;
+use strata_linux::access::ClearIntent;
 use strata_linux::process::{Process, ProcessTree};
 use strata_lru::{GroupView, TimeMs};
 
@@ -41,9 +40,10 @@ struct Walking {
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) tracker: Tracker,
-    observer: Observer,
+    pub(super) observer: Observer,
     walking: Option<Walking>,
-    sums: WalkReport,
+    /// Of all walks so far; `last` and the ratio are for the reader to fill.
+    pub(super) sums: WalkReport,
     members_refreshed: Option<TimeMs>,
     /// Spaces whose pages pageout can't take.
     out_of_reach: BTreeSet<SpaceNo>,
@@ -168,11 +168,6 @@ impl Group {
         self.observer.rest()
     }
 
-    /// The sums of all walks so far; `last` and the ratio are for the caller to fill.
-    pub(super) fn walk_sums(&self) -> WalkReport {
-        self.sums
-    }
-
     /// Keeps what a walk found. A program that has ended has no pages any more, and what the report
     /// should tell is how they stood before.
     pub(super) fn remember(&mut self, now: TimeMs) {
@@ -208,21 +203,6 @@ impl Group {
             Some(seen) => seen.views.clone(),
             None => self.view(now),
         }
-    }
-
-    /// Bytes of evicted pages that are not back.
-    pub(super) fn evicted_bytes(&self) -> u64 {
-        self.tracker.nr_shadow_pages() * PAGE_BYTES
-    }
-
-    /// Bytes that keeping track costs.
-    pub(super) fn memory_bytes(&self) -> u64 {
-        self.tracker.memory_bytes()
-    }
-
-    /// Who sees the accesses.
-    pub(super) fn source_info(&self) -> SourceInfo {
-        self.observer.info()
     }
 }
 

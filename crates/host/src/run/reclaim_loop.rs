@@ -29,14 +29,13 @@ use crate::run::group::Group;
 use crate::run::report::{self, EvictionReport, TierReport};
 use crate::run::trace::Recorder;
 use orders::Orders;
-use std::os::fd::BorrowedFd;
 use std::time::Duration;
 use strata_control::limit::Standing;
 use strata_control::split_huge::{self, COUNTED_WALK_MS, SplitHuge, Worth};
 use strata_control::{ActuatorReport, Config, Control, Setup};
 use strata_linux::actuator::PageoutError;
 use strata_linux::sys::own_memory;
-use strata_lru::{PolicyError, TimeMs, WalkPlan};
+use strata_lru::{TimeMs, WalkPlan};
 
 /// Where usage is the sum over the members, they are looked for again after so long.
 pub(super) const MEMBERS_PAUSE_MS: u64 = 100;
@@ -54,17 +53,6 @@ pub(super) struct Look {
     pub usage_bytes: u64,
     /// Whether the kernel holds usage below the budget while nobody reclaims ahead.
     pub is_line_held: bool,
-}
-
-impl Look {
-    /// A look now, at which so many bytes are in use.
-    pub(super) fn new(now: TimeMs, usage_bytes: u64, is_line_held: bool) -> Look {
-        Look {
-            now,
-            usage_bytes,
-            is_line_held,
-        }
-    }
 }
 
 /// What a tick came to.
@@ -99,11 +87,10 @@ impl Splits {
 /// Everything that works on one group.
 #[derive(Debug)]
 pub(super) struct ReclaimLoop {
-    config: Config,
     /// The root is the group; there are none below it.
-    control: Control,
-    group: Group,
-    actuators: Actuators,
+    pub(super) control: Control,
+    pub(super) group: Group,
+    pub(super) actuators: Actuators,
     orders: Orders<Ticket>,
     splits: Splits,
     /// Attempts at taking pages, those of the kernel included, that were answered.
@@ -111,7 +98,7 @@ pub(super) struct ReclaimLoop {
     warnings: Vec<String>,
     news: Vec<String>,
     /// CPU time of the keeper as of the last second, nanoseconds.
-    keeper_cpu_ns: u64,
+    pub(super) keeper_cpu_ns: u64,
     recorder: Recorder,
     /// The last walk.
     walked_at: Option<TimeMs>,
@@ -137,7 +124,6 @@ impl ReclaimLoop {
             ..setup
         };
         ReclaimLoop {
-            config,
             control: Control::new(setup, &config),
             group,
             actuators,
@@ -153,51 +139,16 @@ impl ReclaimLoop {
         }
     }
 
-    /// The group.
-    pub(super) fn group(&self) -> &Group {
-        &self.group
-    }
-
-    /// Who decides, to be asked.
-    pub(super) fn control(&self) -> &Control {
-        &self.control
-    }
-
-    /// The threads that act, to be asked.
-    pub(super) fn actuators(&self) -> &Actuators {
-        &self.actuators
-    }
-
-    /// Who sees the accesses.
-    pub(super) fn source_info(&self) -> strata_linux::access::SourceInfo {
-        self.group.source_info()
-    }
-
-    /// Readable when the pageout thread has an answer.
-    pub(super) fn pageout_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.actuators.pageout_fd()
-    }
-
-    /// From now on another budget holds.
-    pub(super) fn set_budget(&mut self, budget_bytes: u64) {
-        self.control.set_budget(budget_bytes);
-    }
-
     /// Whether decisions are carried out from now on.
     pub(super) fn set_dry_run(&mut self, is_dry_run: bool) {
         self.control.set_dry_run(is_dry_run);
         self.forget_splits();
     }
 
-    /// Notes what the keeper has taken of the processors.
-    pub(super) fn note_keeper(&mut self, cpu_ns: u64) {
-        self.keeper_cpu_ns = cpu_ns;
-    }
-
     /// Takes in answers and does nothing else: the run is paused.
     pub(super) fn rest(&mut self, now: TimeMs) -> Tick {
         self.hear_at_rest(now);
-        self.leave_processors(now);
+        self.control.rest(now);
         Tick {
             wait_ms: REST_MS,
             standing: Standing::Fine,
@@ -213,7 +164,7 @@ impl ReclaimLoop {
 
     /// Waits for the answers that are still out, so that the counters are final.
     pub(super) fn finish(&mut self, now: TimeMs) {
-        self.leave_processors(now);
+        self.control.rest(now);
         self.hear_at_rest(now);
         for report in self.actuators.finish() {
             self.group.tracker.settle(&report);
@@ -311,11 +262,6 @@ impl ReclaimLoop {
         }
     }
 
-    /// The generations and their figures in the kernel's full text.
-    pub(super) fn full_text(&mut self, now: TimeMs) -> Result<String, PolicyError> {
-        self.group.tracker.full_text(now)
-    }
-
     /// Counters of eviction.
     pub(super) fn eviction_report(&self) -> EvictionReport {
         let tracker = &self.group.tracker;
@@ -352,7 +298,7 @@ impl ReclaimLoop {
 
     /// Counters of walks.
     pub(super) fn walk_report(&self) -> WalkReport {
-        let mut report = self.group.walk_sums();
+        let mut report = self.group.sums;
         report.last = self.group.findings();
         report
     }

@@ -326,11 +326,8 @@ pub(super) fn generations(views: &[GroupView]) -> Vec<GenerationReport> {
         .collect()
 }
 
-/// Evictions as they are told: what a dry run only played was not tried.
-pub(super) fn told(eviction: EvictionReport, is_dry_run: bool) -> EvictionReport {
-    if !is_dry_run {
-        return eviction;
-    }
+/// Evictions of a dry run as they are told: what it only played was not tried.
+pub(super) fn told(eviction: EvictionReport) -> EvictionReport {
     EvictionReport {
         nr_not_tried_pages: eviction.nr_not_tried_pages + eviction.nr_tried_pages,
         nr_tried_pages: 0,

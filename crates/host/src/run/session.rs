@@ -28,7 +28,9 @@ use crate::run::moves::Moves;
 use crate::run::overhead;
 use crate::run::program::Program;
 use crate::run::reclaim_loop::{Look, MEMBERS_PAUSE_MS, ReclaimLoop};
-use crate::run::report::{self, Ending, LimitReport, ProgramReport, REPORT_VERSION, Report};
+use crate::run::report::{
+    self, Ending, LetGoReport, LimitReport, ProgramReport, REPORT_VERSION, Report,
+};
 use crate::run::savings::{Savings, Swapped};
 use crate::run::trace::{Note, Recorder, Trace};
 use crate::run::usage::UsageMeter;
@@ -43,7 +45,7 @@ use strata_linux::process::job::Job;
 use strata_linux::process::launch::WaitStatus;
 use strata_linux::process::signals::{Signals, Wish};
 use strata_linux::ready::is_any_readable;
-use strata_lru::TimeMs;
+use strata_lru::{GroupView, TimeMs};
 
 /// Less than this no process can start in.
 const BUDGET_BYTES_MIN: u64 = 1 << 20;
@@ -64,7 +66,7 @@ struct Session<'a> {
     config: &'a RunConfig,
     events: &'a mut dyn FnMut(Event<'_>),
     marks: Watermarks,
-    arena: Arena,
+    arena: Arena<'a>,
     program: Program,
     managed: Option<ReclaimLoop>,
     signals: Signals,
@@ -143,9 +145,13 @@ impl Session<'_> {
         let mut fds = vec![self.signals.fd()];
         fds.extend(self.program.end_fd());
         fds.extend(self.arena.event_fds());
-        fds.extend(self.managed.as_ref().and_then(ReclaimLoop::pageout_fd));
+        fds.extend(
+            self.managed
+                .as_ref()
+                .and_then(|of| of.actuators.pageout_fd()),
+        );
         fds.extend(self.remote.as_ref().map(RemoteServer::fd));
-        self.arena.beat(&self.config.policy, wait_ms);
+        self.arena.beat(wait_ms);
         is_any_readable(&fds, Duration::from_millis(wait_ms))
             .map_err(io_error("waiting for events"))?;
         Ok(())
@@ -186,7 +192,11 @@ impl Session<'_> {
             let tick = match self.is_paused {
                 true => managed.rest(now),
                 false => {
-                    let look = Look::new(now, usage, self.limit.is_line_held());
+                    let look = Look {
+                        now,
+                        usage_bytes: usage,
+                        is_line_held: self.limit.is_line_held(),
+                    };
                     managed.tick(look, self.arena.gauge(), &mut readings)
                 }
             };
@@ -211,8 +221,9 @@ impl Session<'_> {
         {
             self.last_savings = Some(now);
             self.has_ended = self.program.has_ended(self.arena.gauge());
-            let shadows = self.managed.as_ref().map(|of| of.group().evicted_bytes());
-            let counters = self.kernel_counters();
+            let managed = self.managed.as_ref();
+            let shadows = managed.map(|of| of.group.tracker.nr_shadow_pages() * PAGE_BYTES);
+            let counters = self.arena.kernel_counters();
             let kernel = report::kernel(&self.stats_at_start, &counters);
             let back_bytes = kernel.nr_refaulted_pages().unwrap_or(0) * PAGE_BYTES;
             let swapped = self.swapped(counters);
@@ -220,7 +231,7 @@ impl Session<'_> {
             self.savings
                 .sample(keeper_bytes, swapped, shadows, back_bytes);
             if let Some(managed) = &mut self.managed {
-                managed.note_keeper(self.arena.keeper_cpu_ns());
+                managed.keeper_cpu_ns = self.arena.keeper_cpu_ns();
             }
             self.look_around(now);
         }
@@ -239,7 +250,7 @@ impl Session<'_> {
 
     /// What became of the limit behind the budget, if there is one.
     fn limit_report(&self) -> Option<LimitReport> {
-        self.is_limited().then(|| LimitReport {
+        self.arena.watched_group().map(|_| LimitReport {
             backstop_bytes: self.marks.backstop_bytes,
             peak_bytes: self.limit.peak_bytes(),
             nr_raises: self.limit.nr_raises(),
@@ -249,7 +260,7 @@ impl Session<'_> {
     fn usage_bytes(&self) -> Result<u64, strata_linux::cgroup::CgroupError> {
         match (self.arena.gauge(), &self.managed) {
             (Gauge::Tree { .. }, None) => Ok(self.program.rss_bytes()),
-            (gauge, Some(managed)) => gauge.usage_bytes(managed.group().tree()),
+            (gauge, Some(managed)) => gauge.usage_bytes(managed.group.tree()),
             (gauge, None) => gauge.usage_bytes(&strata_linux::process::ProcessTree::of_list()),
         }
     }
@@ -259,7 +270,7 @@ impl Session<'_> {
         let would_evict = self
             .managed
             .as_ref()
-            .and_then(|of| of.actuators().would_evict());
+            .and_then(|of| of.actuators.would_evict());
         would_evict.map_or(0, WouldEvict::bytes)
     }
 
@@ -268,7 +279,7 @@ impl Session<'_> {
         let would_evict = self
             .managed
             .as_ref()
-            .and_then(|of| of.actuators().would_evict());
+            .and_then(|of| of.actuators.would_evict());
         would_evict.map_or_else(Readings::default, |of| {
             Readings::with_free_swap(of.free_swap())
         })
@@ -287,7 +298,7 @@ impl Session<'_> {
                 out_bytes,
             };
         }
-        let tree = self.managed.as_ref().map(|managed| managed.group().tree());
+        let tree = self.managed.as_ref().map(|managed| managed.group.tree());
         let bytes = tree.and_then(|tree| departure::swapped_bytes(tree.processes()));
         Swapped {
             in_swap_bytes: bytes.unwrap_or(0),
@@ -302,7 +313,7 @@ impl Session<'_> {
         let is_out_of_reach = self
             .managed
             .as_ref()
-            .is_some_and(|of| of.group().is_out_of_reach());
+            .is_some_and(|of| of.group.is_out_of_reach());
         let why = if is_out_of_reach {
             "Strata can't take the pages of every process (see the warning before)"
         } else if self.arena.is_enough_swap(self.readings().free_swap()) {
@@ -328,42 +339,24 @@ impl Session<'_> {
         let now = self.now();
         // First, before anything is joined or waited for.
         self.arena.put_limits_back();
-        let actuator = self.config.actuator;
-        let has_group = self.arena.gauge().group().is_some();
-        let actuator_reason = report::actuator_reason(actuator, has_group, self.config.is_exact);
-        let (seen, walks, generations, source, nr_processes) = match &mut self.managed {
-            Some(managed) => {
-                managed.finish(now);
-                for warning in managed.warnings() {
-                    if !self.warnings.contains(warning) {
-                        self.warnings.push(warning.clone());
-                    }
+        let mut views = Vec::new();
+        if let Some(managed) = &mut self.managed {
+            managed.finish(now);
+            for warning in managed.warnings() {
+                if !self.warnings.contains(warning) {
+                    self.warnings.push(warning.clone());
                 }
-                let views = match ending {
-                    Ending::Detached => managed.group().view(now),
-                    _ => managed.group().view_before_the_end(now),
-                };
-                (
-                    report::told(managed.eviction_report(), self.config.dry_run),
-                    managed.walk_report(),
-                    report::generations(&views),
-                    Some(managed.source_info()),
-                    managed.group().tracker.nr_seen_spaces(),
-                )
             }
-            None => Default::default(),
-        };
-        let working_set_bytes = (walks.nr_walks > 1)
-            .then(|| walks.last.nr_young_pages.iter().sum::<u64>() * PAGE_BYTES);
-        let kernel = self.kernel_report();
-        let eviction = self.eviction_report(seen, &kernel);
-        let usage = self.meter.report(now);
-        let limit = self.limit_report();
-        let saved = self.savings.report();
+            views = match ending {
+                Ending::Detached => managed.group.view(now),
+                _ => managed.group.view_before_the_end(now),
+            };
+        }
+        let report = self.report(now, ending.clone(), &views);
         let keeper_cpu_ns = self.arena.keeper_cpu_ns();
         let departure = (ending == Ending::Detached && !self.config.dry_run).then(|| {
             let managed = self.managed.as_ref();
-            let tree = managed.map(|managed| managed.group().tree());
+            let tree = managed.map(|managed| managed.group.tree());
             Departure::from(self.arena.gauge(), tree, self.program.root())
         });
         for warning in self.arena.undo() {
@@ -388,49 +381,75 @@ impl Session<'_> {
         self.recorder.turn(|turn| turn.now = now);
         let trouble = std::mem::take(&mut self.trace).finish();
         trouble.into_iter().for_each(|of| self.warn(of));
-        let managed = self.managed.as_ref();
         let strata_cpu_ms = (overhead::cpu_ns() + keeper_cpu_ns) / 1_000_000;
         Report {
+            hold_up: HoldUps::so_far().report(Duration::from_millis(now.0)),
+            let_go: let_go.unwrap_or_default(),
+            strata_cpu_ms,
+            strata_cpu_percent: percent_of(strata_cpu_ms, report.usage.observed_ms),
+            keeper: self.arena.keeper_report(),
+            warnings: self.warnings,
+            ..report
+        }
+    }
+
+    /// How the run stands, as its report says it. The generations are these.
+    fn report(&mut self, now: TimeMs, ending: Ending, views: &[GroupView]) -> Report {
+        let config = self.config;
+        let has_group = self.arena.gauge().group().is_some();
+        let usage = self.meter.report(now);
+        let counters = self.arena.kernel_counters();
+        let kernel = report::kernel(&self.stats_at_start, &counters);
+        let managed = self.managed.as_ref();
+        let walks = managed.map(ReclaimLoop::walk_report).unwrap_or_default();
+        let seen = managed.map(ReclaimLoop::eviction_report);
+        // A dry run evicts nothing, whatever the kernel does meanwhile.
+        let eviction = match (config.dry_run, seen.unwrap_or_default()) {
+            (true, seen) => report::told(seen),
+            (false, seen) => report::counted(seen, &kernel, self.savings.gone_bytes()),
+        };
+        let strata_cpu_ms = (overhead::cpu_ns() + self.arena.keeper_cpu_ns()) / 1_000_000;
+        Report {
             version: REPORT_VERSION,
-            target: self.program.describe(&self.config.target),
+            target: self.program.describe(&config.target),
             ending,
             elapsed_ms: now.0,
-            is_dry_run: self.config.dry_run,
-            policy: self.config.policy.clone(),
-            actuator,
-            method: report::method(
-                &self.config.policy,
-                actuator,
-                has_group,
-                self.config.is_exact,
-            ),
-            actuator_reason,
-            access: source,
+            is_dry_run: config.dry_run,
+            policy: config.policy.clone(),
+            actuator: config.actuator,
+            method: report::method(&config.policy, config.actuator, has_group, config.is_exact),
+            actuator_reason: report::actuator_reason(config.actuator, has_group, config.is_exact),
+            access: managed.map(|of| of.group.observer.info()),
             program: self.program.used().map(ProgramReport::new),
-            strata_cpu_cap_percent: self.config.cpu_percent_max,
-            strata_cpu_worst_percent: managed
-                .map(|of| of.control().allowance().worst_window_percent()),
-            strata_cpu_percent: strata_cpu_ms as f64 * 100.0 / usage.observed_ms.max(1) as f64,
-            usage,
-            limit,
-            working_set_bytes,
-            generations,
+            limit: self.limit_report(),
+            working_set_bytes: (walks.nr_walks > 1)
+                .then(|| walks.last.nr_young_pages.iter().sum::<u64>() * PAGE_BYTES),
+            generations: report::generations(views),
             eviction,
             tiers: managed.map_or_else(Vec::new, ReclaimLoop::tiers_report),
-            page_cache: managed.and_then(|of| of.actuators().page_cache().cloned()),
+            page_cache: managed.and_then(|of| of.actuators.page_cache().cloned()),
             would_evict: managed
-                .and_then(|of| of.actuators().would_evict())
+                .and_then(|of| of.actuators.would_evict())
                 .map(WouldEvict::report),
             walks: report::walks(walks, &eviction),
             hold_up: HoldUps::so_far().report(Duration::from_millis(now.0)),
             kernel,
-            saved,
-            let_go: let_go.unwrap_or_default(),
-            tracking_bytes: managed.map_or(0, |of| of.group().memory_bytes()),
+            saved: self.savings.report(),
+            let_go: LetGoReport::default(),
+            tracking_bytes: managed.map_or(0, |of| of.group.tracker.memory_bytes()),
             strata_cpu_ms,
-            nr_processes,
-            keeper: self.arena.keeper_report(),
-            warnings: self.warnings,
+            strata_cpu_cap_percent: config.cpu_percent_max,
+            strata_cpu_worst_percent: managed
+                .map(|of| of.control.allowance().worst_window_percent()),
+            strata_cpu_percent: percent_of(strata_cpu_ms, usage.observed_ms),
+            usage,
+            nr_processes: managed.map_or(0, |of| of.group.tracker.nr_seen_spaces()),
+            keeper: None,
+            warnings: self.warnings.clone(),
         }
     }
+}
+
+fn percent_of(cpu_ms: u64, ms: u64) -> f64 {
+    cpu_ms as f64 * 100.0 / ms.max(1) as f64
 }

@@ -67,11 +67,7 @@ impl ReclaimLoop {
     /// Nothing is to be split any more, and what was split is not looked at.
     pub(super) fn forget_splits(&mut self) {
         self.group.tracker.forget_splits();
-        self.splits.splitter = SplitHuge::new(self.config.split_huge, Worth::UNDER_BUDGET);
-    }
-
-    /// Whether a walk is due soon, to see what was split.
-    pub(super) fn is_splitting(&self) -> bool {
-        self.splits.splitter.is_busy()
+        self.splits.splitter =
+            SplitHuge::new(self.control.config().split_huge, Worth::UNDER_BUDGET);
     }
 }

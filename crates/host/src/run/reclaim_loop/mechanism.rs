@@ -58,7 +58,7 @@ impl Mechanism for Turn<'_> {
         View {
             is_batch_out: self.of.group.tracker.is_batch_out(),
             is_all_young: self.control().min_ttl_ms() > 0 && self.of.is_all_young(now),
-            is_splitting: self.of.is_splitting(),
+            is_splitting: self.of.splits.splitter.is_busy(),
             is_ageing_due: is_due || self.of.is_lists_walk_due(now),
             rest_us: u64::try_from(rest.as_micros().max(u128::from(!rest.is_zero())))
                 .unwrap_or(u64::MAX),

@@ -10,7 +10,6 @@ use crate::sense;
 use crate::sense::readings::Readings;
 use strata_control::cpu::{Clocks, CpuSample, Runnable};
 use strata_control::{ActuatorReport, Sample};
-use strata_lru::TimeMs;
 
 impl ReclaimLoop {
     /// Reads what is due. `reports`: what became of the last plans.
@@ -44,11 +43,6 @@ impl ReclaimLoop {
             cache: self.actuators.look_at_cache(),
             own_cpu_ns: overhead::cpu_ns() + self.keeper_cpu_ns,
         }
-    }
-
-    /// Nobody looks for a while.
-    pub(super) fn leave_processors(&mut self, now: TimeMs) {
-        self.control.rest(now);
     }
 
     /// Threads that are runnable; `None` where that is not told.

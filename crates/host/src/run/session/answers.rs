@@ -13,13 +13,11 @@ use crate::metrics;
 use crate::remote::{ClientId, Form, Question, RemoteServer, Request, accept, refuse};
 use crate::run::reclaim_loop::OrderError;
 use crate::run::reclaim_loop::ReclaimLoop;
-use crate::run::report::{self, EvictionReport, KernelReport};
+use crate::run::report::Ending;
 use crate::run::status::{self, GroupStatus, Status};
 use crate::run::trace::Note;
-use crate::run::{PolicyChoice, overhead};
 use serde_json::json;
-use strata_control::{GroupStats, Watermarks};
-use strata_linux::addr::PAGE_BYTES;
+use strata_control::Watermarks;
 use strata_linux::units::SIZE_MAX_BYTES;
 use strata_lru::lru_gen::format_plain;
 
@@ -107,17 +105,19 @@ impl Session<'_> {
 
     fn generations(&self) -> Result<String, String> {
         let managed = self.managed.as_ref().ok_or(NO_POLICY)?;
-        Ok(accept(
-            &json!({ "nodes": managed.group().view(self.now()) }),
-        ))
+        Ok(accept(&json!({ "nodes": managed.group.view(self.now()) })))
     }
 
     fn lru_gen_text(&mut self, form: Form) -> Result<String, String> {
         let now = self.now();
         let managed = self.managed.as_mut().ok_or(NO_POLICY)?;
         let text = match form {
-            Form::Plain => format_plain(&managed.group().view(now)),
-            Form::Full => managed.full_text(now).map_err(|error| error.to_string())?,
+            Form::Plain => format_plain(&managed.group.view(now)),
+            Form::Full => managed
+                .group
+                .tracker
+                .full_text(now)
+                .map_err(|error| error.to_string())?,
         };
         Ok(accept(&json!({ "text": text })))
     }
@@ -128,7 +128,7 @@ impl Session<'_> {
                 "a budget of {bytes} bytes can't be held: give {BUDGET_BYTES_MIN} to {SIZE_MAX_BYTES}"
             ));
         }
-        let done = self.arena.set_budget(&self.config.policy, bytes);
+        let done = self.arena.set_budget(bytes);
         done.map_err(|error| format!("the budget stays as it is: {error}"))?;
         let now = self.now();
         self.marks = Watermarks::new(bytes, &self.config.control.watermarks);
@@ -138,7 +138,7 @@ impl Session<'_> {
         self.is_floor_told = false;
         self.look_for_tighter_limit();
         if let Some(managed) = &mut self.managed {
-            managed.set_budget(bytes);
+            managed.control.set_budget(bytes);
         }
         Ok(accept(&json!({
             "budget_bytes": bytes,
@@ -171,10 +171,10 @@ impl Session<'_> {
 
     fn group_status(&self) -> GroupStatus {
         let managed = self.managed.as_ref();
-        let views = managed.map(|managed| managed.group().view(self.now()));
+        let views = managed.map(|managed| managed.group.view(self.now()));
         let gauge = self.arena.gauge();
         let of_tree = || {
-            let processes = managed?.group().tree().processes();
+            let processes = managed?.group.tree().processes();
             Some(processes.map(|process| process.pid()).collect())
         };
         GroupStatus {
@@ -194,75 +194,36 @@ impl Session<'_> {
     fn status(&mut self) -> Status {
         let now = self.now();
         let managed = self.managed.as_ref();
-        let walks = managed.map(ReclaimLoop::walk_report);
-        let views = managed
-            .map(|managed| managed.group().view(now))
-            .unwrap_or_default();
-        let has_walked = walks.is_some_and(|walks| walks.nr_walks > 1);
-        let nr_young_pages = walks.map(|walks| walks.last.nr_young_pages.iter().sum::<u64>());
-        let nr_processes = managed.map(|managed| managed.group().tree().nr_processes() as u64);
-        let kernel = self.kernel_report();
-        let seen = managed.map(ReclaimLoop::eviction_report);
-        let seen = report::told(seen.unwrap_or_default(), self.config.dry_run);
-        let eviction = self.eviction_report(seen, &kernel);
+        let views = managed.map_or_else(Vec::new, |managed| managed.group.view(now));
+        let report = self.report(now, Ending::Detached, &views);
+        let managed = self.managed.as_ref();
         Status {
             id: self.arena.place().map(|(id, _)| id.to_owned()),
-            target: self.program.describe(&self.config.target),
+            target: report.target,
             pid: self.program.pid(),
-            elapsed_ms: now.0,
+            elapsed_ms: report.elapsed_ms,
             is_paused: self.is_paused,
             is_dry_run: self.is_dry_run,
-            policy: self.config.policy.clone(),
-            actuator: self.config.actuator,
+            policy: report.policy,
+            actuator: report.actuator,
             usage_bytes: self.meter.last_bytes(),
             limit_bytes: self.arena.limit_bytes(),
-            limit: self.limit_report(),
-            working_set_bytes: nr_young_pages
-                .filter(|_| has_walked)
-                .map(|of| of * PAGE_BYTES),
-            idle: match has_walked {
+            usage: report.usage,
+            limit: report.limit,
+            working_set_bytes: report.working_set_bytes,
+            idle: match report.walks.nr_walks > 1 {
                 true => status::idle(&views),
                 false => Vec::new(),
             },
-            generations: report::generations(&views),
-            walks: walks.map(|walks| report::walks(walks, &eviction)),
-            eviction: managed.map(|_| eviction),
-            kernel,
+            generations: report.generations,
+            eviction: managed.map(|_| report.eviction),
+            walks: managed.map(|_| report.walks),
+            kernel: report.kernel,
             saved: self.savings.last(),
-            tracking_bytes: managed.map(|managed| managed.group().memory_bytes()),
-            strata_cpu_ms: (overhead::cpu_ns() + self.arena.keeper_cpu_ns()) / 1_000_000,
-            nr_processes,
-            warnings: self.warnings.clone(),
-            usage: self.meter.report(now),
+            tracking_bytes: managed.map(|_| report.tracking_bytes),
+            strata_cpu_ms: report.strata_cpu_ms,
+            nr_processes: managed.map(|managed| managed.group.tree().nr_processes() as u64),
+            warnings: report.warnings,
         }
-    }
-
-    /// What was evicted; a dry run evicts nothing, whatever the kernel does meanwhile.
-    pub(super) fn eviction_report(
-        &self,
-        seen: EvictionReport,
-        kernel: &KernelReport,
-    ) -> EvictionReport {
-        match self.config.dry_run {
-            true => seen,
-            false => report::counted(seen, kernel, self.savings.gone_bytes()),
-        }
-    }
-
-    /// What the kernel counted so far.
-    pub(super) fn kernel_report(&self) -> KernelReport {
-        report::kernel(&self.stats_at_start, &self.kernel_counters())
-    }
-
-    /// The kernel's counters of the group.
-    pub(super) fn kernel_counters(&self) -> GroupStats {
-        self.arena.kernel_counters()
-    }
-
-    /// Whether a limit of ours stands behind the budget.
-    pub(super) fn is_limited(&self) -> bool {
-        self.arena.gauge().group().is_some()
-            && self.config.policy != PolicyChoice::None
-            && !self.config.dry_run
     }
 }

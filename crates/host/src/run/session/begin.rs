@@ -109,7 +109,7 @@ struct Started {
 
 fn start(
     config: &RunConfig,
-    arena: &Arena,
+    arena: &Arena<'_>,
     inherited: InheritedSignals,
     sources: Option<Sources>,
     doors: Doors,
@@ -139,7 +139,7 @@ fn start(
 }
 
 /// The limit behind the budget; without a group there is none, and nothing is asked of it.
-fn limit_of(config: &RunConfig, arena: &Arena) -> Limit {
+fn limit_of(config: &RunConfig, arena: &Arena<'_>) -> Limit {
     let group = arena.gauge().group();
     let version = group.map_or(Version::V2, |group| group.version());
     let control = &config.control;
@@ -162,7 +162,7 @@ fn open_trace(config: &RunConfig) -> Result<Trace, RunError> {
 /// asked for.
 fn open_doors(
     config: &RunConfig,
-    arena: &Arena,
+    arena: &Arena<'_>,
     events: &mut dyn FnMut(Event<'_>),
 ) -> Result<Doors, RunError> {
     let mut doors = Doors::open(&config.metrics).map_err(|source| RunError::Metrics {

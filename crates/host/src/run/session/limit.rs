@@ -59,7 +59,7 @@ impl Limits for GroupLimits<'_> {
 impl Session<'_> {
     /// The keeper lifts limits while this loop is not heard of; heard of again, it sets them anew.
     pub(super) fn heed_keeper(&mut self) {
-        match self.arena.heed_keeper(&self.config.policy) {
+        match self.arena.heed_keeper() {
             Ok(false) => {}
             Ok(true) => self.warn(
                 "Strata was held up for more than a second; its keeper had lifted the limits meanwhile, and they hold again"
@@ -75,7 +75,7 @@ impl Session<'_> {
         let is_under_oom = self.arena.take_oom_event();
         let group = self.arena.gauge().group().cloned();
         let group = group.filter(|group| group.budget_bytes().is_some());
-        if let Some(group) = group.filter(|_| !self.arena.is_dry_run()) {
+        if let Some(group) = group.filter(|_| !self.config.dry_run) {
             let need = Need {
                 standing: self.standing,
                 is_under_oom,

@@ -41,8 +41,7 @@ impl Session<'_> {
         if let Some(managed) = &mut self.managed {
             managed.wait_for_kernel(now);
         }
-        let policy = &self.config.policy;
-        if let Err(error) = self.arena.let_go(policy) {
+        if let Err(error) = self.arena.let_go() {
             self.warn(format!(
                 "Strata stays awake while the program is stopped, because its limit can't be \
                  lifted: {error}"
@@ -58,7 +57,7 @@ impl Session<'_> {
                 )),
             }
         }
-        if let Err(error) = self.arena.take_hold(policy) {
+        if let Err(error) = self.arena.take_hold() {
             self.warn(format!("the limit could not be set again: {error}"));
         }
     }

@@ -16,7 +16,6 @@ use crate::pages::space::{Engine, Space};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use strata_control::split_huge::{Facts, SplitHuge};
-use strata_linux::access::TableRecord;
 use strata_linux::actuator::{PageoutReport, PageoutRequest, Unit};
 use strata_linux::addr::{AddrRange, PAGE_BYTES, TABLE_BYTES, TableNo};
 use strata_linux::process::{Mapping, Process};
@@ -85,23 +84,6 @@ impl Tracker {
         })
     }
 
-    /// Starts to manage a space; `None` when there are too many to number.
-    pub(crate) fn add_space(&mut self, process: Arc<Process>) -> Option<SpaceNo> {
-        let number = (0..NR_SPACES_MAX)
-            .map(|offset| SpaceNo((self.next_space + offset) % NR_SPACES_MAX))
-            .find(|number| !self.spaces.contains_key(number))?;
-        self.next_space = (number.0 + 1) % NR_SPACES_MAX;
-        self.spaces.insert(number, Space::new(process));
-        Some(number)
-    }
-
-    /// Forgets a space that has ended or been replaced by exec.
-    pub(crate) fn remove_space(&mut self, number: SpaceNo) {
-        if let Some(mut space) = self.spaces.remove(&number) {
-            space.forget(&mut self.engine(number).0);
-        }
-    }
-
     /// How many spaces there have been.
     pub(crate) fn nr_seen_spaces(&self) -> u64 {
         self.nr_seen_spaces
@@ -117,42 +99,16 @@ impl Tracker {
         &self.spaces
     }
 
-    /// The walk of a space begins.
-    pub(crate) fn begin_space(&mut self, number: SpaceNo, mappings: Arc<Vec<Mapping>>) {
-        if let Some(space) = self.spaces.get_mut(&number) {
-            space.begin_walk(mappings);
-        }
-    }
-
-    /// The walk of a space tells of a table; by address.
-    pub(crate) fn record(&mut self, number: SpaceNo, record: &TableRecord) {
-        if let (engine, Some(space)) = self.engine(number) {
-            space.record(number, record, engine);
-        }
-    }
-
-    /// The walk of a space has told of all its tables.
-    pub(crate) fn end_space(&mut self, number: SpaceNo) {
-        if let (engine, Some(space)) = self.engine(number) {
-            space.end_walk(number, engine);
-        }
-    }
-
-    /// The engine's side of a walk, and the space that is walked.
-    fn engine(&mut self, number: SpaceNo) -> (Engine<'_>, Option<&mut Space>) {
+    /// The engine's side of a walk, and the space that is walked, where it is managed.
+    fn engine(&mut self, space: SpaceId) -> (Engine<'_>, Option<(SpaceNo, &mut Space)>) {
         let engine = Engine {
             policy: self.policy.as_mut(),
             group: self.group,
             places: &mut self.places,
         };
-        (engine, self.spaces.get_mut(&number))
-    }
-
-    /// A walk of the group leaves this space out: it has not run.
-    pub(crate) fn leave_out(&mut self, number: SpaceNo) {
-        if let Some(space) = self.spaces.get_mut(&number) {
-            space.skip_walk();
-        }
+        let number = self.numbers.get(&space).copied();
+        let space = number.and_then(|number| Some((number, self.spaces.get_mut(&number)?)));
+        (engine, space)
     }
 
     /// Ends a walk of the group: a generation is born.
@@ -440,48 +396,55 @@ impl Tracker {
 impl Visitor for Tracker {
     fn appeared(&mut self, space: SpaceId, process: &Arc<Process>) {
         self.nr_seen_spaces += 1;
-        match self.add_space(Arc::clone(process)) {
-            Some(number) => {
-                self.numbers.insert(space, number);
-            }
-            None => self.refused.push(format!(
+        let number = (0..NR_SPACES_MAX)
+            .map(|offset| SpaceNo((self.next_space + offset) % NR_SPACES_MAX))
+            .find(|number| !self.spaces.contains_key(number));
+        let Some(number) = number else {
+            self.refused.push(format!(
                 "process {} is not managed: there are more than {NR_SPACES_MAX} already",
                 process.pid()
-            )),
-        }
+            ));
+            return;
+        };
+        self.next_space = (number.0 + 1) % NR_SPACES_MAX;
+        self.spaces.insert(number, Space::new(Arc::clone(process)));
+        self.numbers.insert(space, number);
     }
 
     fn ended(&mut self, space: SpaceId) {
-        if let Some(number) = self.numbers.remove(&space) {
-            self.remove_space(number);
+        let number = self.numbers.remove(&space);
+        if let Some(mut ended) = number.and_then(|number| self.spaces.remove(&number)) {
+            ended.forget(&mut self.engine(space).0);
         }
     }
 
     fn idle(&mut self, space: SpaceId) {
-        if let Some(number) = self.numbers.get(&space) {
-            self.leave_out(*number);
+        if let (_, Some((_, space))) = self.engine(space) {
+            space.skip_walk();
         }
     }
 
     fn begin(&mut self, space: SpaceId, _: &Process, mappings: &Arc<Vec<Mapping>>) {
         self.told_last = None;
-        if let Some(number) = self.numbers.get(&space) {
-            self.begin_space(*number, Arc::clone(mappings));
+        if let (_, Some((_, space))) = self.engine(space) {
+            space.begin_walk(Arc::clone(mappings));
         }
     }
 
     fn piece(&mut self, piece: &Piece<'_>) {
         // A table that several mappings share is told as often.
         if self.told_last.replace(piece.record.table) != Some(piece.record.table)
-            && let Some(number) = self.numbers.get(&piece.space)
+            && let (engine, Some((number, space))) = self.engine(piece.space)
         {
-            self.record(*number, piece.record);
+            space.record(number, piece.record, engine);
         }
     }
 
     fn end(&mut self, space: SpaceId, is_whole: bool) {
-        if let Some(number) = self.numbers.get(&space).filter(|_| is_whole) {
-            self.end_space(*number);
+        if let (engine, Some((number, space))) = self.engine(space)
+            && is_whole
+        {
+            space.end_walk(number, engine);
         }
     }
 }

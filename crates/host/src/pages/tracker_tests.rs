@@ -2,6 +2,7 @@
 
 mod choices;
 
+use crate::observe::{Piece, SpaceId, Visitor};
 use crate::pages::places::SpaceNo;
 use crate::pages::tracker::Tracker;
 use crate::test_mapping::mapping;
@@ -48,8 +49,19 @@ fn new_tracker() -> (Tracker, SpaceNo) {
     let policy = MultiGen::new(Config::default()).expect("the default configuration is valid");
     let mut tracker = Tracker::new(Box::new(policy), "/test", TimeMs(0)).expect("one group");
     let process = Arc::new(Process::open(std::process::id() as i32).expect("we are alive"));
-    let space = tracker.add_space(process).expect("one space");
+    let space = appear(&mut tracker, &process);
     (tracker, space)
+}
+
+/// As long as no number is used twice, walks and the tracker give a space the same one.
+fn as_walked(space: SpaceNo) -> SpaceId {
+    SpaceId(space.0)
+}
+
+fn appear(tracker: &mut Tracker, process: &Arc<Process>) -> SpaceNo {
+    let space = SpaceNo(tracker.nr_seen_spaces() as u32);
+    tracker.appeared(as_walked(space), process);
+    space
 }
 
 /// Tells that each run of a request fared like this; neighbours that fared alike are one.
@@ -83,10 +95,20 @@ fn walk_space<'a>(
     mappings: &[Mapping],
     tables: impl IntoIterator<Item = &'a TableRecord>,
 ) {
-    tracker.begin_space(space, Arc::new(mappings.to_vec()));
-    let tables = tables.into_iter();
-    tables.for_each(|record| tracker.record(space, record));
-    tracker.end_space(space);
+    let process = Arc::clone(&tracker.spaces()[&space].process);
+    let space = as_walked(space);
+    tracker.begin(space, &process, &Arc::new(mappings.to_vec()));
+    for record in tables {
+        tracker.piece(&Piece {
+            space,
+            mapping: &mappings[0],
+            mapping_index: 0,
+            record,
+            mask: bits::run(0, 512),
+            unseen: bits::NONE,
+        });
+    }
+    tracker.end(space, true);
 }
 
 #[derive(Clone, Debug)]
@@ -332,7 +354,7 @@ fn a_space_that_ends_while_its_batch_is_out_is_forgotten_whole() {
     let (_, requests) = tracker
         .isolate(32, Swappiness::DEFAULT, 12, TimeMs(9))
         .expect("the group is there");
-    tracker.remove_space(space);
+    tracker.ended(as_walked(space));
     settle(&mut tracker, &requests[0], Vec::new(), |_| Verdict::Busy);
     tracker.validate().expect("nothing is left over");
     assert_eq!(

@@ -50,7 +50,7 @@ proptest! {
         let process = Arc::clone(&tracker.spaces()[&first].process);
         let mut spaces = vec![first];
         for _ in 0..2 {
-            spaces.push(tracker.add_space(Arc::clone(&process)).expect("a number is free"));
+            spaces.push(appear(&mut tracker, &process));
         }
         let mut out: Vec<PageoutRequest> = Vec::new();
         let mut now = 0;
@@ -60,7 +60,7 @@ proptest! {
                 Event::Walk(found) => {
                     for (space, tables) in spaces.iter().zip(found) {
                         let Some(tables) = tables else {
-                            tracker.leave_out(*space);
+                            tracker.idle(as_walked(*space));
                             continue;
                         };
                         let mut shown = BTreeMap::new();
@@ -93,8 +93,8 @@ proptest! {
                     }
                 }
                 Event::Renew(number) => {
-                    tracker.remove_space(spaces[number]);
-                    spaces[number] = tracker.add_space(Arc::clone(&process)).expect("a number is free");
+                    tracker.ended(as_walked(spaces[number]));
+                    spaces[number] = appear(&mut tracker, &process);
                 }
                 Event::Isolate(_) => {}
             }

@@ -131,18 +131,17 @@ pub(super) fn bounds(
 #[derive(Debug)]
 pub(super) struct Amounts {
     thread: ShrinkThread<(GroupReader, Amount)>,
-    waiting: VecDeque<(GroupId, GroupReader, Amount)>,
-    asked: Option<GroupId>,
+    /// Of which groups the kernel is to take, in the order in which it does.
+    asked: VecDeque<GroupId>,
 }
 
 impl Amounts {
     pub(super) fn start() -> io::Result<Amounts> {
         Ok(Amounts {
-            thread: start_shrink(|(group, amount): (GroupReader, Amount)| {
+            thread: start_shrink(usize::MAX, |(group, amount): (GroupReader, Amount)| {
                 reclaim_from(&group, amount)
             })?,
-            waiting: VecDeque::new(),
-            asked: None,
+            asked: VecDeque::new(),
         })
     }
 
@@ -155,44 +154,34 @@ impl Amounts {
         nr_pages: u64,
         swappiness: Option<u8>,
     ) -> u64 {
-        if self.asked == Some(group) || self.waiting.iter().any(|(of, ..)| *of == group) {
+        if self.asked.contains(&group) {
             return 0;
         }
         let amount = Amount {
             bytes: nr_pages * PAGE_BYTES,
             swappiness,
         };
-        self.waiting.push_back((group, reader.clone(), amount));
-        self.hand_over();
+        match self.thread.try_submit((reader.clone(), amount)) {
+            Ok(()) => self.asked.push_back(group),
+            Err(_) => return 0,
+        }
         nr_pages
     }
 
     /// Whether the kernel is at it, or will be, and what is done meanwhile has to wait. A group that holds the kernel up
     /// holds up nobody else.
     pub(super) fn are_under_way(&mut self) -> bool {
-        self.asked.is_some() && !self.thread.stands_still()
+        !self.asked.is_empty() && !self.thread.stands_still()
     }
 
-    /// The group of which the kernel has taken, and what became of that; it gets more to do.
+    /// The group of which the kernel has taken, and what became of that.
     pub(super) fn collect(&mut self) -> Option<(GroupId, ShrinkOutcome)> {
         let freed = self.thread.poll()?;
-        let group = self.asked.take()?;
-        self.hand_over();
+        let group = self.asked.pop_front()?;
         if let Err(error) = &freed.result {
             tracing::debug!("{error}");
         }
         Some((group, freed))
-    }
-
-    fn hand_over(&mut self) {
-        if self.asked.is_some() {
-            return;
-        }
-        if let Some((group, reader, amount)) = self.waiting.pop_front() {
-            // Nothing is asked, so there is room.
-            let _is_taken = self.thread.try_submit((reader, amount));
-            self.asked = Some(group);
-        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The threads that act for a run, who they may not act on, and what they have done.
 //!
 //! ```text
-//!   pageout (batches wait their turn)   kernel   cache
+//!   pageout   kernel   cache
 //! ```
 //!
 //! **Owns** handing work over, hearing what became of it, and the counters of that. **Does not own** what is to be done
@@ -13,7 +13,6 @@ use crate::engine::census::cache::{self, CacheThread, Which};
 use crate::run::report::{EvictionReport, PageCacheReport};
 use crate::run::trace::{Note, Recorder};
 use crate::run::would_evict::WouldEvict;
-use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 use strata_control::{ActuatorReport, CacheLook};
@@ -54,7 +53,6 @@ pub(super) struct Heard {
 #[derive(Debug)]
 pub(super) struct Actuators {
     threads: Threads,
-    waiting: VecDeque<PageoutRequest>,
     counters: EvictionReport,
     /// What the kernel was asked for last.
     asked_bytes: u64,
@@ -74,7 +72,6 @@ impl Actuators {
             page_cache: threads.cache.as_ref().map(|_| PageCacheReport::default()),
             cache_look: CacheLook::default(),
             threads,
-            waiting: VecDeque::new(),
             counters: EvictionReport::default(),
             asked_bytes: 0,
             played: Vec::new(),
@@ -250,30 +247,23 @@ impl Actuators {
         }
     }
 
-    /// Hands requests to the pageout thread as far as it takes them; the others wait. Returns those that nobody will carry
-    /// out.
+    /// Hands requests to the pageout thread. Returns those that nobody will carry out.
     pub(super) fn page_out(
         &mut self,
         requests: Vec<PageoutRequest>,
         is_dry_run: bool,
     ) -> Vec<PageoutRequest> {
-        self.waiting.extend(requests);
         let Some(pageout) = self.threads.pageout.as_mut().filter(|_| !is_dry_run) else {
-            let untried = self.waiting.drain(..);
             let Some(would_evict) = &self.threads.would_evict else {
-                return untried.collect();
+                return requests;
             };
+            let requests = requests.into_iter();
             self.played
-                .extend(untried.map(|request| would_evict.take(&request)));
+                .extend(requests.map(|request| would_evict.take(&request)));
             return Vec::new();
         };
-        while let Some(request) = self.waiting.pop_front() {
-            if let Err(request) = pageout.try_submit(request) {
-                self.waiting.push_front(request);
-                break;
-            }
-        }
-        Vec::new()
+        let refused = |request| pageout.try_submit(request).err();
+        requests.into_iter().filter_map(refused).collect()
     }
 
     /// Asks the kernel for so many bytes; whether it was free to be asked.
@@ -301,7 +291,6 @@ impl Actuators {
 
     /// Waits for the answers that are still out; returns the last ones of pageout.
     pub(super) fn finish(&mut self) -> Vec<PageoutReport> {
-        self.waiting.clear();
         let reports = self.threads.pageout.as_mut().map(Pageout::stop);
         let mut reports: Vec<PageoutReport> = reports.into_iter().flatten().collect();
         reports.append(&mut self.played);

@@ -25,9 +25,6 @@ use strata_lru::{EnginePolicy, TimeMs};
 /// What one request may reclaim on cgroup v1 at most, in dips.
 const DIP_RUN_BYTES: u64 = 32 << 20;
 
-/// Requests that the pageout thread has at once.
-const IN_FLIGHT_MAX: usize = 4;
-
 /// Who sees the accesses: for walks, and for the pageout thread, which needs one of its own.
 #[derive(Debug)]
 pub(super) struct Sources {
@@ -85,7 +82,7 @@ pub(super) fn reclaim_loop(
     let pageout_bound = CpuBound::default();
     let pageout = match uses_pageout && !config.dry_run {
         true => {
-            let started = start_pageout(sources.pageout, IN_FLIGHT_MAX, pageout_bound.clone());
+            let started = start_pageout(sources.pageout, usize::MAX, pageout_bound.clone());
             Some(started.map_err(io_error("starting the pageout thread"))?)
         }
         false => None,
@@ -100,7 +97,7 @@ pub(super) fn reclaim_loop(
                 Version::V1 | Version::V2 => 0,
             };
             let shrink = move |bytes: u64| group.reclaim(bytes.max(least_bytes));
-            Some(start_shrink(shrink).map_err(io_error("starting the reclaim thread"))?)
+            Some(start_shrink(1, shrink).map_err(io_error("starting the reclaim thread"))?)
         }
         _ => None,
     };

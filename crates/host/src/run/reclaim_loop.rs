@@ -190,7 +190,6 @@ impl ReclaimLoop {
         for (space, obstacle) in obstacles {
             self.meet_obstacle(space, &obstacle);
         }
-        self.page_out(Vec::new());
         heard
             .warnings
             .into_iter()

@@ -1,6 +1,6 @@
 //! A thread that has the kernel reclaim by amount: the kernel chooses the pages.
 //!
-//! **Owns** when it runs: one request at a time, the result polled later. **Does not own** what a request names, nor how the
+//! **Owns** when it runs: one request after the other, the result polled later. **Does not own** what a request names, nor how the
 //! kernel is asked (`cgroup`: `memory.reclaim`; on version 1 a careful dip, or `memory.force_empty`).
 
 use std::io;
@@ -21,17 +21,19 @@ pub struct ShrinkOutcome {
     pub cpu_ns: u64,
 }
 
-/// Asks the kernel beside the control loop; at most one request (bytes, say) is outstanding.
+/// Asks the kernel beside the control loop.
 pub type ShrinkThread<Request = u64> = Worker<Request, ShrinkOutcome>;
 
-/// Starts the thread. `shrink` asks the kernel, which may take seconds, and returns the bytes that were reclaimed.
+/// Starts the thread, which has at most so many requests (bytes, say) at once. `shrink` asks the kernel, which may take seconds,
+/// and returns the bytes that were reclaimed.
 ///
 /// # Errors
 /// The thread can't be started.
 pub fn start_shrink<Request: Send + 'static>(
+    in_flight_max: usize,
     mut shrink: impl FnMut(Request) -> Result<u64, ReclaimError> + Send + 'static,
 ) -> io::Result<ShrinkThread<Request>> {
-    Worker::start("strata-shrink", 1, move |request, stop| {
+    Worker::start("strata-shrink", in_flight_max, move |request, stop| {
         let (start, cpu_start) = (Instant::now(), thread_cpu_ns());
         let result = match stop.is_set() {
             true => Ok(0),
@@ -54,7 +56,7 @@ mod tests {
     #[test]
     fn one_request_at_a_time_and_the_loop_never_waits() {
         let (go, may_go) = channel::<()>();
-        let mut thread = start_shrink(move |bytes: u64| {
+        let mut thread = start_shrink(1, move |bytes: u64| {
             may_go.recv().expect("who tells it to go");
             match bytes {
                 1 => Err(ReclaimError::NothingReclaimable("/g".into())),

@@ -47,17 +47,17 @@ impl Managed {
         let members = self.groups.iter().map(|(id, group)| Member {
             group: *id,
             keeper: &group.keeper,
-            idle: group.idle_pages(),
+            idle: group.idle,
             went: group.went_pages(),
             nr_pages_max: match group.is_promised() && !by_amount.contains(id) {
                 // What is idle goes to slower memory as long as there is room.
-                true if group.rule().tiers && from_nodes == Some(None) => 0,
+                true if group.rule.tiers && from_nodes == Some(None) => 0,
                 true => group.above_low_pages(),
                 false => 0,
             },
             on: from_nodes
                 .flatten()
-                .filter(|_| group.rule().tiers)
+                .filter(|_| group.rule.tiers)
                 .map(|nodes| On {
                     nodes,
                     streak_min: 0,
@@ -65,7 +65,7 @@ impl Managed {
                     is_move: false,
                 }),
             leaning: group.leaning(),
-            spares_code: group.rule().protects_code,
+            spares_code: group.rule.protects_code,
         });
         let choice = guard::choose(self.pages.ledger(), members, swap_room_pages);
         let planned = choice.offers.values().map(|offer| offer.planned.anon);
@@ -100,16 +100,16 @@ impl Managed {
             Hand::Amount => true,
             Hand::Exact => false,
             // The kernel would swap what slower memory has room for.
-            Hand::Auto if self.has_tiers() && group.rule().tiers => false,
+            Hand::Auto if self.has_tiers() && group.rule.tiers => false,
             Hand::Auto => {
                 self.amounts.is_some()
                     && !self.guests.contains(&id)
                     && self.prices.prefer_amount()
-                    && group.idle_pages().total() >= by_amount::STEP_PAGES_MIN
+                    && group.idle.total() >= by_amount::STEP_PAGES_MIN
                     && group.fares.may_take(at)
                     // On v1 the kernel can't be told which kind to take.
-                    && group.reader().version() == CgroupVersion::V2
-                    && is_reclaimed_by_amount(group.reader())
+                    && group.reader.version() == CgroupVersion::V2
+                    && is_reclaimed_by_amount(&group.reader)
             }
         }
     }
@@ -133,14 +133,14 @@ impl Managed {
             return none;
         };
         // The kernel would swap what slower memory has room for.
-        let goes_down = self.has_tiers() && group.rule().tiers;
+        let goes_down = self.has_tiers() && group.rule.tiers;
         // Nor is seen which pages a guest uses.
         let is_blind = self.config.hand == Hand::Auto && self.guests.contains(&id);
         if goes_down || is_blind || !group.is_promised() {
             return none;
         }
         let mut idle = match all {
-            true => group.idle_pages(),
+            true => group.idle,
             false => group.idle_beyond(offer.could),
         };
         if self.no_swap.is_some() || group.leaning() == Leaning::FileOnly {
@@ -176,14 +176,14 @@ impl Managed {
             return (0, false);
         };
         let writes_room = self.writes.room_pages(at);
-        let bounds = by_amount::bounds(group.reader(), is_full, idle.anon, writes_room);
+        let bounds = by_amount::bounds(&group.reader, is_full, idle.anon, writes_room);
         let Some((nr_swapped_max, rate)) = bounds else {
             return (0, false);
         };
         let room = room.min(idle.total());
-        let step = by_amount::step(group.reader(), idle.total(), room.min(rate));
+        let step = by_amount::step(&group.reader, idle.total(), room.min(rate));
         let nr_pages = step.map_or(0, |nr_pages| {
-            amounts.add(id, group.reader(), nr_pages, group.swappiness())
+            amounts.add(id, &group.reader, nr_pages, group.swappiness())
         });
         self.writes.spend(nr_pages.min(nr_swapped_max));
         (nr_pages, rate < room)
@@ -218,7 +218,7 @@ impl Managed {
         let looked = |(id, group): (&GroupId, &Group)| {
             let may_give = !group.keeper.is_used_up() && group.above_low_pages() > 0;
             let looked = Looked {
-                min_age: group.rule().min_age,
+                min_age: group.rule.min_age,
                 nr_resident_pages: group.resident_bytes() / PAGE_BYTES,
                 may_give: may_give && swap_room_pages > 0,
             };
@@ -247,7 +247,7 @@ impl Managed {
             if let Some(within) = group.keeper.reads_back() {
                 let runs = self.pages.ledger().taken_within(*id, within);
                 let processes = observer.reachable();
-                let nr_pages = recalls.read_back(group.reader(), &runs, &processes);
+                let nr_pages = recalls.read_back(&group.reader, &runs, &processes);
                 tracing::debug!(group = group.name(), nr_pages, "read back");
             }
         }
@@ -317,7 +317,7 @@ impl Managed {
         while let Some(done) = self.caches.thread.poll() {
             self.cache_done(at, done);
         }
-        let groups = self.groups.values().filter_map(Group::kernel_id);
+        let groups = self.groups.values().filter_map(|group| group.kernel_id);
         let groups: Vec<u64> = groups.collect();
         if self.caches.is_due(at) && !groups.is_empty() {
             let promote = self.to_promote();
@@ -356,7 +356,7 @@ impl Managed {
                 let nr_swapped = nr_gone_pages[CacheClass::MemoryOnly as usize];
                 self.writes.refund(nr_swap_pages.saturating_sub(nr_swapped));
                 let mut groups = self.groups.values_mut();
-                match groups.find(|one| one.kernel_id() == Some(group)) {
+                match groups.find(|one| one.kernel_id == Some(group)) {
                     Some(one) => one.dropped(nr_pages, nr_gone_pages),
                     None => self.caches.dropped_of_nobody(nr_gone_pages.iter().sum()),
                 }
@@ -371,7 +371,7 @@ impl Managed {
         let mut found: BTreeMap<u64, GroupCache> =
             found.into_iter().map(|one| (one.group, one)).collect();
         for group in self.groups.values_mut() {
-            if let Some(one) = group.kernel_id().and_then(|id| found.remove(&id)) {
+            if let Some(one) = group.kernel_id.and_then(|id| found.remove(&id)) {
                 group.cache.found(one);
             }
         }

@@ -86,7 +86,7 @@ impl Caches {
         let nr_swap_pages = group.cache.part_in_memory_only(idle, nr_pages);
         let (nr_pages, nr_swap_pages) = (nr_pages - nr_swap_pages, nr_swap_pages.min(most));
         let nr_asked = nr_pages + nr_swap_pages;
-        let Some(id) = group.kernel_id().filter(|_| nr_asked >= DROP_PAGES_MIN) else {
+        let Some(id) = group.kernel_id.filter(|_| nr_asked >= DROP_PAGES_MIN) else {
             return 0;
         };
         let request = Request::Drop(Which::Older {

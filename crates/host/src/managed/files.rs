@@ -22,7 +22,7 @@ impl Managed {
             return;
         }
         let of_group = |(id, group): (_, &super::group::Group)| {
-            let budgets = group.rule().files.iter();
+            let budgets = group.rule.files.iter();
             budgets
                 .map(|budget| (id, budget.clone()))
                 .collect::<Vec<_>>()

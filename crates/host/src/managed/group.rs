@@ -64,11 +64,11 @@ struct Stuck {
 /// A group.
 #[derive(Debug)]
 pub(super) struct Group {
-    reader: GroupReader,
+    pub(super) reader: GroupReader,
     /// Groups that came later have a larger one.
     pub(super) number: u64,
-    /// What the kernel knows the group by.
-    kernel_id: Option<u64>,
+    /// The inode of its directory; `None`: it was gone as soon as it was found.
+    pub(super) kernel_id: Option<u64>,
     /// Its page cache that nobody maps.
     pub(super) cache: OfGroup,
     /// How long its tasks wait for memory.
@@ -86,7 +86,8 @@ pub(super) struct Group {
     pub(super) idle_for: Duration,
     /// For how long none of its processes has run, as of the last walk.
     pub(super) rests_for: Duration,
-    rule: Rule,
+    /// What holds for it.
+    pub(super) rule: Rule,
     /// What the kernel does not reclaim of it (`memory.low`, `memory.min`).
     protected_bytes: u64,
     /// How the kernel's own choice fares.
@@ -97,7 +98,8 @@ pub(super) struct Group {
     used_within: BTreeMap<u64, u64>,
     shared: NrPages,
     unknown: NrPages,
-    idle: NrPages,
+    /// Not accessed for the age that counts as idle.
+    pub(super) idle: NrPages,
     away: NrPages,
     could: NrPages,
     /// Taken page by page since the walk.
@@ -207,19 +209,9 @@ impl Group {
         }
     }
 
-    /// What holds for it.
-    pub(super) fn rule(&self) -> &Rule {
-        &self.rule
-    }
-
     /// Whether idle memory is taken of it.
     pub(super) fn is_promised(&self) -> bool {
         self.rule.promise.is_some()
-    }
-
-    /// The inode of its directory; `None`: it was gone as soon as it was found.
-    pub(super) fn kernel_id(&self) -> Option<u64> {
-        self.kernel_id
     }
 
     /// Pages that the group holds beyond its rule's `memory`, as the kernel counts now.
@@ -432,11 +424,6 @@ impl Group {
         }
     }
 
-    /// The group, to be read from.
-    pub(super) fn reader(&self) -> &GroupReader {
-        &self.reader
-    }
-
     /// A walk found that this went by amount, and this in memory.
     pub(super) fn took_by_amount(&mut self, at: Duration, went: &[Aged], ages: &Ages) {
         let nr_left_pages = pages_of(ages.resident()).total() + self.went.total();
@@ -459,11 +446,6 @@ impl Group {
             Kind::Anon => self.away.anon += nr_pages,
             Kind::File => self.away.file += nr_pages,
         }
-    }
-
-    /// Not accessed for the age that counts as idle.
-    pub(super) fn idle_pages(&self) -> NrPages {
-        self.idle
     }
 
     /// Anonymous memory that is away.

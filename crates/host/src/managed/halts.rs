@@ -44,7 +44,7 @@ impl Managed {
         let Some(resort) = &mut self.resort else {
             return;
         };
-        if !self.host.can_be_short() {
+        if !self.host.shortage.can_be_short() {
             return resort.end_all(
                 &mut self.groups,
                 "no rule says how much is to be free any more",

@@ -64,7 +64,7 @@ pub(super) fn of_groups(
 ) -> BTreeMap<PathBuf, Limited> {
     let mut limits: BTreeMap<PathBuf, Limited> = BTreeMap::new();
     for (id, group) in groups {
-        for (reader, _) in group.reader().limited() {
+        for (reader, _) in group.reader.limited() {
             let path = reader.path();
             let limited = limits.entry(path.to_owned()).or_insert_with(|| {
                 let (budget, next_look) = match known.remove(path) {

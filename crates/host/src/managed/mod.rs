@@ -205,7 +205,7 @@ impl Managed {
     pub fn start(config: ManagedConfig, rules: Rules) -> Result<Managed, ManagedError> {
         let (mut takes, mut amounts, mut recalls) = (None, None, None);
         let mut host = Budget::of_host();
-        host.set_free(rules.free);
+        host.shortage.set_free(rules.free);
         if config.is_acting {
             let started = Takes::start(access::open(config.access)?);
             takes = Some(started.map_err(ManagedError::Thread)?);
@@ -424,7 +424,7 @@ impl Managed {
             group.read = self.read;
         }
         self.writes = Writes::new(rules.swap_writes);
-        self.host.set_free(rules.free);
+        self.host.shortage.set_free(rules.free);
         self.rules = rules;
         self.fits.forget();
         self.pace.at_once();
@@ -490,7 +490,9 @@ impl Managed {
         let of_process = self.members();
         if self.config.is_acting {
             // It changes with sysctls, with memory that comes and goes, and where memory is in pieces.
-            self.host.set_watermark(watermark_bytes().unwrap_or(0));
+            self.host
+                .shortage
+                .set_watermark(watermark_bytes().unwrap_or(0));
             self.limits = limits::of_groups(&self.groups, std::mem::take(&mut self.limits));
             self.keep_bits(observer);
         }
@@ -555,7 +557,7 @@ impl Managed {
         });
         self.fits.all = fits;
         let mut before = std::mem::take(&mut self.groups);
-        let named = |group: &Group| (group.name().to_owned(), group.kernel_id());
+        let named = |group: &Group| (group.name().to_owned(), group.kernel_id);
         let known: HashMap<_, _> = before.iter().map(|(id, of)| (named(of), *id)).collect();
         let taken: BTreeSet<GroupId> = before.keys().copied().collect();
         let mut free = (1..=u16::MAX).map(GroupId).filter(|id| !taken.contains(id));

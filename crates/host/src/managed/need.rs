@@ -12,7 +12,7 @@
 //! **Invariants** I1: where rules leave memory to the kernel nothing is read, and the pace is that of a host far from short.
 
 use std::time::Duration;
-use strata_control::shortage::{Free, Need, Reading, Shortage};
+use strata_control::shortage::{Need, Reading, Shortage};
 use strata_linux::process::{MachineMemory, memory_pressure_percent};
 use strata_lru::TimeMs;
 
@@ -30,7 +30,7 @@ const WORTH_PART: u64 = 8;
 /// Memory of which some is to stay available; see the module.
 #[derive(Debug, Default)]
 pub(super) struct Budget {
-    shortage: Shortage,
+    pub(super) shortage: Shortage,
     read: Reading,
     /// It was near or short at some time since the last walk.
     was_near: bool,
@@ -62,16 +62,6 @@ impl Budget {
             shortage: Shortage::of_host(),
             ..Budget::default()
         }
-    }
-
-    /// So much is to be available from now on.
-    pub(super) fn set_free(&mut self, free: Free) {
-        self.shortage.set_free(free);
-    }
-
-    /// The kernel keeps so much of the host free by itself.
-    pub(super) fn set_watermark(&mut self, watermark_bytes: u64) {
-        self.shortage.set_watermark(watermark_bytes);
     }
 
     /// How it stands by what `read` tells. Returns whether it is near where it was not.
@@ -116,17 +106,12 @@ impl Budget {
         self.read.available_bytes < self.need().begin_bytes
     }
 
-    /// Whether memory can be short: rules do not leave it to the kernel.
-    pub(super) fn can_be_short(&self) -> bool {
-        self.shortage.can_be_short()
-    }
-
     /// When to look again.
     pub(super) fn next_look(&self) -> Duration {
         let need = self.need();
         let asked = Duration::from_millis(need.wait_ms);
         match (self.nothing_found, need.missing_bytes) {
-            _ if !self.can_be_short() => LOOK_FAR,
+            _ if !self.shortage.can_be_short() => LOOK_FAR,
             (Some((_, true)), _) => LOOK_FAR,
             (None, 1..) => asked.min(LOOK_NEAR),
             _ if need.is_near => LOOK_NEAR,

@@ -192,7 +192,7 @@ fn give_nothing(
         let group = promised.and_then(|groups| groups.get(id));
         // What is asked of these besides the promise goes by accessed bits.
         let asks_more = |group: &Group| {
-            let rule = group.rule();
+            let rule = &group.rule;
             rule.memory_bytes.is_some()
                 || !rule.files.is_empty()
                 || rule.park_after.is_some()

@@ -16,13 +16,13 @@ impl Managed {
     /// processes in groups below it is none: what these do was not looked at, and they would be parked with it.
     pub fn to_park(&self) -> Vec<Candidate> {
         let candidate = |group: &Group| {
-            let pids = group.reader().own_processes().ok()?;
-            (group.reader().processes().ok()? == pids).then_some(Candidate {
+            let pids = group.reader.own_processes().ok()?;
+            (group.reader.processes().ok()? == pids).then_some(Candidate {
                 name: group.name().to_owned(),
-                path: group.reader().path().to_owned(),
+                path: group.reader.path().to_owned(),
                 pids,
-                keep: group.rule().park_keep,
-                lately: group.rule().park_after?,
+                keep: group.rule.park_keep,
+                lately: group.rule.park_after?,
             })
         };
         let idle = longest_idle_first(self.groups.values());

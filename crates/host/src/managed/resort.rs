@@ -108,7 +108,7 @@ impl Resort {
         let Some(group) = groups.get(&id) else {
             return;
         };
-        match brake_of(group.reader()) {
+        match brake_of(&group.reader) {
             Ok(brake) => {
                 let recorded = self.to_write.record(brake.undo());
                 self.to_hold = recorded.map(|recorded| ToHold {
@@ -175,7 +175,7 @@ impl Resort {
         self.turned_at = Some(at);
         for (id, brake) in &mut self.held {
             let group = groups.get(id);
-            if let Some(Err(error)) = group.map(|group| brake.turn(group.reader())) {
+            if let Some(Err(error)) = group.map(|group| brake.turn(&group.reader)) {
                 // It is tried again at the next turn.
                 tracing::debug!("{error}");
             }
@@ -192,7 +192,7 @@ impl Resort {
         let Some(group) = groups.get(&id) else {
             return;
         };
-        let killed = cgroup::kill(group.reader(), |nr_processes| {
+        let killed = cgroup::kill(&group.reader, |nr_processes| {
             (self.tell)(News::Warning(format!(
                 "{} IS KILLED, as its rule asks for: the host is short of memory and nothing else is left to do; \
                  {nr_processes} processes, {} in memory",

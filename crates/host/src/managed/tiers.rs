@@ -122,14 +122,14 @@ impl Managed {
 
     /// Groups whose pages move.
     fn tiered(&self, comes_up: bool) -> Vec<Tiered> {
-        let groups = self.groups.iter().filter(|(_, group)| group.rule().tiers);
+        let groups = self.groups.iter().filter(|(_, group)| group.rule.tiers);
         let groups = groups.map(|(id, group)| Tiered {
             group: *id,
             ages: match group.is_promised() {
                 true => [Kind::Anon, Kind::File].map(|kind| group.keeper.age(kind)),
-                false => [group.rule().min_age; 2],
+                false => [group.rule.min_age; 2],
             },
-            min_age: group.rule().min_age,
+            min_age: group.rule.min_age,
             comes_up,
         });
         groups.collect()
@@ -138,8 +138,8 @@ impl Managed {
     /// What a census is to choose of page cache that comes up.
     pub(super) fn to_promote(&self) -> Option<Promote> {
         let moves = self.moves.as_ref().filter(|_| self.config.is_acting)?;
-        let groups = self.groups.values().filter(|group| group.rule().tiers);
-        let groups = groups.filter_map(|group| Some((group.kernel_id()?, group.reader().clone())));
+        let groups = self.groups.values().filter(|group| group.rule.tiers);
+        let groups = groups.filter_map(|group| Some((group.kernel_id?, group.reader.clone())));
         // What waits is chosen anew by each census, of which two come within the least age.
         moves.promote(self.rules.min_age(), groups.collect())
     }

@@ -7,14 +7,13 @@
 //! **Owns** handing work over, hearing what became of it, and the counters of that. **Does not own** what is to be done
 //! (`strata_control`), which pages those are (`pages`), nor how it is done (`actuator`).
 //!
-//! **Invariants** I1: nothing here waits for a thread but [`Actuators::finish`] and [`Actuators::wait_for_kernel`].
+//! **Invariants** I1: nothing here waits for a thread but [`Actuators::finish`].
 
 use crate::engine::census::cache::{self, CacheThread, Which};
 use crate::run::report::{EvictionReport, PageCacheReport};
 use crate::run::trace::{Note, Recorder};
 use crate::run::would_evict::WouldEvict;
 use std::os::fd::BorrowedFd;
-use std::time::Duration;
 use strata_control::{ActuatorReport, CacheLook};
 use strata_linux::actuator::{
     CpuBound, Pageout, PageoutReport, PageoutRequest, ShrinkOutcome, ShrinkThread,
@@ -52,12 +51,13 @@ pub(super) struct Heard {
 /// Everything that acts.
 #[derive(Debug)]
 pub(super) struct Actuators {
-    threads: Threads,
-    counters: EvictionReport,
+    pub(super) threads: Threads,
+    /// What was done so far.
+    pub(super) counters: EvictionReport,
     /// What the kernel was asked for last.
     asked_bytes: u64,
     /// What was done with page cache, where it is looked at at all.
-    page_cache: Option<PageCacheReport>,
+    pub(super) page_cache: Option<PageCacheReport>,
     /// What censuses and looks have found that the loop was not told yet.
     cache_look: CacheLook,
     /// What was played since the last time the threads were heard.
@@ -77,36 +77,6 @@ impl Actuators {
             played: Vec::new(),
             recorder,
         }
-    }
-
-    /// What was done so far.
-    pub(super) fn counters(&self) -> EvictionReport {
-        self.counters
-    }
-
-    /// What was done with page cache; `None` where it is left to the kernel.
-    pub(super) fn page_cache(&self) -> Option<&PageCacheReport> {
-        self.page_cache.as_ref()
-    }
-
-    /// What would have been evicted, in a run that was started as a dry run.
-    pub(super) fn would_evict(&self) -> Option<&WouldEvict> {
-        self.threads.would_evict.as_ref()
-    }
-
-    /// Nothing could be taken because all of it is younger than `min_ttl`.
-    pub(super) fn note_thrashing(&mut self) {
-        self.counters.nr_thrashing += 1;
-    }
-
-    /// Whether pages can be taken one by one.
-    pub(super) fn has_pageout(&self) -> bool {
-        self.threads.pageout.is_some()
-    }
-
-    /// Whether the kernel can be asked to reclaim.
-    pub(super) fn has_kernel(&self) -> bool {
-        self.threads.kernel.is_some()
     }
 
     /// Readable when the pageout thread has an answer.
@@ -275,18 +245,6 @@ impl Actuators {
             self.asked_bytes = bytes;
         }
         is_taken
-    }
-
-    /// Waits for the kernel's reclaim that is under way.
-    pub(super) fn wait_for_kernel(&self, most: Duration) {
-        if let Some(kernel) = &self.threads.kernel {
-            kernel.wait(most);
-        }
-    }
-
-    /// What pageout may take of a processor from now on, percent.
-    pub(super) fn set_pageout_percent_max(&self, percent: u32) {
-        self.threads.pageout_bound.set(percent);
     }
 
     /// Waits for the answers that are still out; returns the last ones of pageout.

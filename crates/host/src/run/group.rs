@@ -44,9 +44,10 @@ pub(super) struct Group {
     walking: Option<Walking>,
     /// Of all walks so far; `last` and the ratio are for the reader to fill.
     pub(super) sums: WalkReport,
-    members_refreshed: Option<TimeMs>,
+    /// When members were last looked for.
+    pub(super) members_refreshed: Option<TimeMs>,
     /// Spaces whose pages pageout can't take.
-    out_of_reach: BTreeSet<SpaceNo>,
+    pub(super) out_of_reach: BTreeSet<SpaceNo>,
     seen: Option<Seen>,
 }
 
@@ -75,12 +76,6 @@ impl Group {
         spaces.map(|(number, space)| (*number, space.process.as_ref()))
     }
 
-    /// Whether members were looked for less than `pause_ms` ago.
-    pub(super) fn are_members_fresh(&self, now: TimeMs, pause_ms: u64) -> bool {
-        self.members_refreshed
-            .is_some_and(|then| now.since(then) < pause_ms)
-    }
-
     /// Looks who the members are; returns what can't be managed and why.
     pub(super) fn refresh_members(&mut self, now: TimeMs, gauge: &Gauge) -> Vec<String> {
         self.list_members(gauge);
@@ -101,11 +96,6 @@ impl Group {
         self.members_refreshed = Some(now);
         let spaces = self.tracker.spaces();
         self.out_of_reach.retain(|space| spaces.contains_key(space));
-    }
-
-    /// Pages of this space can't be taken one by one.
-    pub(super) fn note_out_of_reach(&mut self, space: u32) {
-        self.out_of_reach.insert(SpaceNo(space));
     }
 
     /// Whether there is a process whose pages pageout can't take.

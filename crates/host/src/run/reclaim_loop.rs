@@ -21,6 +21,7 @@ mod tick;
 pub(super) use orders::OrderError;
 
 use crate::pages::WalkReport;
+use crate::pages::places::SpaceNo;
 use crate::pages::tracker::HugePage;
 use crate::remote::ClientId as Ticket;
 use crate::run::actuators::{Actuators, Threads};
@@ -119,8 +120,8 @@ impl ReclaimLoop {
         own_memory::give_back();
         let actuators = Actuators::new(threads, recorder.clone());
         let setup = Setup {
-            has_pageout: actuators.has_pageout(),
-            has_kernel: actuators.has_kernel(),
+            has_pageout: actuators.threads.pageout.is_some(),
+            has_kernel: actuators.threads.kernel.is_some(),
             ..setup
         };
         ReclaimLoop {
@@ -158,7 +159,9 @@ impl ReclaimLoop {
 
     /// Waits for the reclaim that is under way, so that no limit is in motion.
     pub(super) fn wait_for_kernel(&mut self, now: TimeMs) {
-        self.actuators.wait_for_kernel(RECLAIM_WAIT_MAX);
+        if let Some(kernel) = &self.actuators.threads.kernel {
+            kernel.wait(RECLAIM_WAIT_MAX);
+        }
         self.hear_at_rest(now);
     }
 
@@ -205,7 +208,7 @@ impl ReclaimLoop {
         );
         let mut text = format!("pageout: {obstacle}");
         if is_lasting {
-            self.group.note_out_of_reach(space);
+            self.group.out_of_reach.insert(SpaceNo(space));
             if self.control.set_out_of_reach(true) {
                 text += "; the kernel's reclaim does the work";
             }
@@ -219,7 +222,8 @@ impl ReclaimLoop {
     /// Looks who the members are, unless that was done less than `pause_ms` ago. Where usage is the sum
     /// over them this comes first: members nobody looked for use nothing, and then nobody would look.
     pub(super) fn refresh_members_if_due(&mut self, now: TimeMs, gauge: &Gauge, pause_ms: u64) {
-        if !self.group.are_members_fresh(now, pause_ms) {
+        let is_due = |then| now.since(then) >= pause_ms;
+        if self.group.members_refreshed.is_none_or(is_due) {
             self.refresh_members(now, gauge);
         }
     }
@@ -267,7 +271,7 @@ impl ReclaimLoop {
         let mut report = EvictionReport {
             left_to_programs_ms: self.control.left_to_programs_ms(),
             nr_split_pages: tracker.nr_split_pages(),
-            ..self.actuators.counters()
+            ..self.actuators.counters
         };
         if let Ok(stats) = tracker.stats() {
             report.nr_tried_pages = stats.nr_isolated_pages;

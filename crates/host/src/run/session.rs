@@ -265,22 +265,24 @@ impl Session<'_> {
         }
     }
 
+    /// What is played in a run that was started as a dry run.
+    fn would_evict(&self) -> Option<&WouldEvict> {
+        self.managed
+            .as_ref()?
+            .actuators
+            .threads
+            .would_evict
+            .as_ref()
+    }
+
     /// Bytes that a run which was started as a dry run would have out of memory now; 0 for every other run.
     fn would_be_gone_bytes(&self) -> u64 {
-        let would_evict = self
-            .managed
-            .as_ref()
-            .and_then(|of| of.actuators.would_evict());
-        would_evict.map_or(0, WouldEvict::bytes)
+        self.would_evict().map_or(0, WouldEvict::bytes)
     }
 
     /// Nothing read yet; in a dry run the free swap is that of the run.
     fn readings(&self) -> Readings {
-        let would_evict = self
-            .managed
-            .as_ref()
-            .and_then(|of| of.actuators.would_evict());
-        would_evict.map_or_else(Readings::default, |of| {
+        self.would_evict().map_or_else(Readings::default, |of| {
             Readings::with_free_swap(of.free_swap())
         })
     }
@@ -427,10 +429,8 @@ impl Session<'_> {
             generations: report::generations(views),
             eviction,
             tiers: managed.map_or_else(Vec::new, ReclaimLoop::tiers_report),
-            page_cache: managed.and_then(|of| of.actuators.page_cache().cloned()),
-            would_evict: managed
-                .and_then(|of| of.actuators.would_evict())
-                .map(WouldEvict::report),
+            page_cache: managed.and_then(|of| of.actuators.page_cache.clone()),
+            would_evict: self.would_evict().map(WouldEvict::report),
             walks: report::walks(walks, &eviction),
             hold_up: HoldUps::so_far().report(Duration::from_millis(now.0)),
             kernel,

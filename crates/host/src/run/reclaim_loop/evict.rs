@@ -17,9 +17,10 @@ impl ReclaimLoop {
         let nr_pages: u64 = stats.nr_evicted_pages.iter().sum();
         let dropped = self
             .actuators
-            .page_cache()
+            .page_cache
+            .as_ref()
             .map_or(0, PageCacheReport::dropped_bytes);
-        nr_pages * PAGE_BYTES + self.actuators.counters().reclaim_freed_bytes + dropped
+        nr_pages * PAGE_BYTES + self.actuators.counters.reclaim_freed_bytes + dropped
     }
 
     /// Hands requests to the pageout thread; in a dry run they are over at once.
@@ -45,7 +46,7 @@ impl ReclaimLoop {
 
     /// Chooses huge pages to be split, after a walk.
     pub(super) fn choose_splits(&mut self, now: TimeMs) {
-        if !self.actuators.has_pageout() || self.control.is_dry_run() {
+        if self.actuators.threads.pageout.is_none() || self.control.is_dry_run() {
             return;
         }
         let stats = self.group.tracker.stats().unwrap_or_default();

@@ -69,7 +69,7 @@ impl Mechanism for Turn<'_> {
     fn hear(&mut self, now: TimeMs, event: Event) {
         match event {
             Event::Attempt => self.of.nr_attempts += 1,
-            Event::Thrashing => self.of.actuators.note_thrashing(),
+            Event::Thrashing => self.of.actuators.counters.nr_thrashing += 1,
             // A walk of many processes may be followed by a long pause.
             Event::WalkPutOff => {
                 self.of
@@ -135,7 +135,9 @@ impl Mechanism for Turn<'_> {
     fn apply(&mut self, _: TimeMs, action: Action) {
         let actuators = &mut self.of.actuators;
         match action {
-            Action::LimitPageout { percent_max } => actuators.set_pageout_percent_max(percent_max),
+            Action::LimitPageout { percent_max } => {
+                actuators.threads.pageout_bound.set(percent_max);
+            }
             // A tick takes pages itself.
             _ => {
                 if let Some(request) = CacheRequest::of(action) {

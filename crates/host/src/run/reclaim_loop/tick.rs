@@ -128,7 +128,7 @@ impl ReclaimLoop {
     }
 
     fn can_take(&self) -> bool {
-        self.actuators.has_pageout() || self.control.is_dry_run()
+        self.actuators.threads.pageout.is_some() || self.control.is_dry_run()
     }
 
     /// Counts what the batch that is back has come to, for the order it was of.

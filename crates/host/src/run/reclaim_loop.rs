@@ -4,7 +4,7 @@
 //!   actuators -> hear -> sense -> control -> (plan) -> drive -> mechanism -> group, actuators
 //! ```
 //!
-//! **Owns** hearing the actuators, what goes on at rest, and the figures. **Does not own** a tick and orders from outside
+//! **Owns** hearing the actuators, putting a sample together, when huge pages are looked at, what goes on at rest, and the figures. **Does not own** a tick and orders from outside
 //! (`tick`, `orders`), the decisions and the order in which a plan is carried out (`strata_control`), the pages (`group`),
 //! the threads that act (`actuators`), nor sleeping, signals and the program (`session`), limits and swap (`arena`).
 //!
@@ -12,10 +12,8 @@
 //! - I1: a tick never waits for an actuator: they have threads of their own.
 //! - I2: below nine tenths of the budget no walk comes that nobody has ordered.
 
-mod evict;
 mod mechanism;
 mod orders;
-mod sensing;
 mod tick;
 
 pub(super) use orders::OrderError;
@@ -27,14 +25,19 @@ use crate::remote::ClientId as Ticket;
 use crate::run::actuators::{Actuators, Threads};
 use crate::run::gauge::Gauge;
 use crate::run::group::Group;
-use crate::run::report::{self, EvictionReport, TierReport};
+use crate::run::overhead;
+use crate::run::report::{self, EvictionReport, PageCacheReport, TierReport};
 use crate::run::trace::Recorder;
+use crate::sense;
+use crate::sense::readings::Readings;
 use orders::Orders;
 use std::time::Duration;
+use strata_control::cpu::{Clocks, CpuSample, Runnable};
 use strata_control::limit::Standing;
 use strata_control::split_huge::{self, COUNTED_WALK_MS, SplitHuge, Worth};
-use strata_control::{ActuatorReport, Config, Control, Setup};
-use strata_linux::actuator::PageoutError;
+use strata_control::{ActuatorReport, Config, Control, Sample, Setup};
+use strata_linux::actuator::{PageoutError, PageoutRequest};
+use strata_linux::addr::PAGE_BYTES;
 use strata_linux::sys::own_memory;
 use strata_lru::{TimeMs, WalkPlan};
 
@@ -304,5 +307,121 @@ impl ReclaimLoop {
         let mut report = self.group.sums;
         report.last = self.group.findings();
         report
+    }
+
+    /// Reads what is due. `reports`: what became of the last plans.
+    fn sense(
+        &mut self,
+        look: Look,
+        gauge: &Gauge,
+        readings: &mut Readings,
+        reports: Vec<ActuatorReport>,
+    ) -> Sample {
+        let Look {
+            now,
+            usage_bytes,
+            is_line_held,
+        } = look;
+        let due = self.control.due(now, usage_bytes);
+        let cpu = due.is_sharing.then(|| CpuSample {
+            threads: (due.cpu.threads).then(|| sense::cpu::threads(self.group.programs())),
+            runnable: due.cpu.runnable.then(|| self.read_runnable()).flatten(),
+            clocks: due.cpu.clocks.then(|| self.read_clocks(gauge, readings)),
+        });
+        Sample {
+            now,
+            usage_bytes,
+            is_line_held,
+            reports,
+            nr_attempts: self.nr_attempts,
+            freed_bytes: self.freed_bytes(),
+            cpu,
+            free_swap: due.free_swap.then(|| readings.free_swap()),
+            cache: self.actuators.look_at_cache(),
+            own_cpu_ns: overhead::cpu_ns() + self.keeper_cpu_ns,
+        }
+    }
+
+    /// Threads that are runnable; `None` where that is not told.
+    fn read_runnable(&self) -> Option<Runnable> {
+        let nr_threads = sense::cpu::nr_runnable()?;
+        // This thread is one of them.
+        let nr_own_threads = 1 + self.actuators.nr_busy();
+        Some(Runnable {
+            nr_threads,
+            nr_own_threads,
+        })
+    }
+
+    /// What the programs have used of the processors, and what has come back; 0 where that is not told.
+    fn read_clocks(&self, gauge: &Gauge, readings: &mut Readings) -> Clocks {
+        let cpu_ns = sense::cpu::clocks(self.group.programs());
+        let stats = gauge.group().and_then(|group| readings.counters(group));
+        let kinds = stats.map(|stats| [stats.nr_refault_anon_pages, stats.nr_refault_file_pages]);
+        Clocks {
+            cpu_ns,
+            nr_refaulted_pages: kinds.into_iter().flatten().flatten().sum(),
+        }
+    }
+
+    /// Freed by pageout, by the kernel when asked, and by dropping page cache. What the kernel took by itself does not count.
+    fn freed_bytes(&self) -> u64 {
+        let stats = self.group.tracker.stats().unwrap_or_default();
+        let nr_pages: u64 = stats.nr_evicted_pages.iter().sum();
+        let dropped = self
+            .actuators
+            .page_cache
+            .as_ref()
+            .map_or(0, PageCacheReport::dropped_bytes);
+        nr_pages * PAGE_BYTES + self.actuators.counters.reclaim_freed_bytes + dropped
+    }
+
+    /// Hands requests to the pageout thread; in a dry run they are over at once.
+    fn page_out(&mut self, requests: Vec<PageoutRequest>) {
+        let is_dry_run = self.control.is_dry_run();
+        for _ in self.actuators.page_out(requests, is_dry_run) {
+            self.group.tracker.request_done();
+        }
+    }
+
+    /// Whether all pages are younger than `min_ttl`.
+    fn is_all_young(&self, now: TimeMs) -> bool {
+        let min_ttl_ms = self.control.min_ttl_ms();
+        let Ok(views) = self.group.tracker.view(now) else {
+            return false;
+        };
+        let has_pages = |pages: Option<u64>| pages.unwrap_or(0) > 0;
+        let mut generations = views.iter().flat_map(|view| &view.generations);
+        generations.all(|generation| {
+            generation.age_ms < min_ttl_ms || !generation.nr_pages.into_iter().any(has_pages)
+        })
+    }
+
+    /// Chooses huge pages to be split, after a walk.
+    fn choose_splits(&mut self, now: TimeMs) {
+        if self.actuators.threads.pageout.is_none() || self.control.is_dry_run() {
+            return;
+        }
+        let stats = self.group.tracker.stats().unwrap_or_default();
+        let by_whom = [stats.nr_evicted_pages, stats.nr_kernel_evicted_pages];
+        let nr_gone_pages = by_whom.iter().flatten().sum();
+        let are_pages_going = nr_gone_pages > self.splits.nr_gone_pages;
+        self.splits.nr_gone_pages = nr_gone_pages;
+        self.group
+            .tracker
+            .choose_splits(&mut self.splits.splitter, are_pages_going, now);
+    }
+
+    /// Has the huge pages split that were chosen, unless a batch is out.
+    fn send_splits(&mut self) {
+        let requests = self.group.tracker.send_splits();
+        self.page_out(requests);
+    }
+
+    /// Nothing is to be split any more, and what was split is not looked at.
+    fn forget_splits(&mut self) {
+        self.group.tracker.forget_splits();
+        self.splits.splitter =
+            SplitHuge::new(self.control.config().split_huge, Worth::UNDER_BUDGET);
     }
 }

@@ -278,12 +278,9 @@ impl Managed {
             return false;
         }
         self.replace_takes(observer);
-        let (went, are_under_way) = match &mut self.takes {
-            Some(takes) => (takes.collect(), takes.are_under_way()),
-            None => (Vec::new(), false),
-        };
-        self.enter(&went);
-        if are_under_way {
+        let went = self.takes.as_mut().map(Takes::collect);
+        self.enter(&went.unwrap_or_default());
+        if self.is_taking() {
             return false;
         }
         let is_due = self.walking.is_none() && self.pace.is_due(observer.elapsed());
@@ -291,7 +288,7 @@ impl Managed {
             // What can't go leaves its place to what can.
             self.choose(observer, true);
         }
-        if self.takes.as_ref().is_some_and(Takes::are_under_way) {
+        if self.is_taking() {
             return false;
         }
         if is_due {
@@ -301,28 +298,34 @@ impl Managed {
         if self.walking.is_some() {
             return false;
         }
-        if !self.takes.as_ref().is_some_and(Takes::are_under_way) {
+        if !self.is_taking() {
             let is_after_walk = std::mem::take(&mut self.has_walked);
-            if is_after_walk {
+            if is_after_walk && self.config.is_acting {
                 self.hold_files(observer);
             }
             // In need turns come many times a second, and not all that is read here changes as fast.
             let is_second = self.pace.is_second(observer.elapsed());
-            if is_second || is_after_walk {
-                self.hold(observer, is_after_walk);
-            }
-            self.relieve_limits(observer);
-            if !self.takes.as_ref().is_some_and(Takes::are_under_way) {
-                self.relieve_host(observer);
+            if self.config.is_acting {
+                if is_second || is_after_walk {
+                    self.hold(observer, is_after_walk);
+                }
+                self.relieve_limits(observer);
+                if !self.is_taking() {
+                    self.relieve_host(observer);
+                }
             }
             self.halt(observer.elapsed());
             // Last, so that nothing of this waits for what waited for the rate of writes.
-            let is_free = !self.takes.as_ref().is_some_and(Takes::are_under_way);
-            if self.writes.hold_up && is_free && is_second && !has_walked {
+            if self.writes.hold_up && !self.is_taking() && is_second && !has_walked {
                 self.choose(observer, true);
             }
         }
         has_walked
+    }
+
+    /// Whether pages are on their way out.
+    fn is_taking(&self) -> bool {
+        self.takes.as_ref().is_some_and(Takes::are_under_way)
     }
 
     /// When the next tick is to come.

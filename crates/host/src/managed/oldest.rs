@@ -8,7 +8,6 @@
 
 use super::group::{Asks, Group};
 use super::limits::Limited;
-use super::takes::Takes;
 use super::{Managed, WhyNotMore};
 use crate::observe::{Observer, SpaceId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,9 +20,6 @@ use strata_lru::{GroupId, Kind};
 impl Managed {
     /// Takes what groups hold beyond their `memory`; by amount, after a walk, what is idle and can't go page by page.
     pub(super) fn hold(&mut self, observer: &Observer, is_after_walk: bool) {
-        if !self.config.is_acting {
-            return;
-        }
         let at = observer.elapsed();
         // What stays has no other age before the next walk.
         let may_go = |group: &Group| is_after_walk || !group.is_stuck();
@@ -62,9 +58,6 @@ impl Managed {
     /// walk, when what went after it is known. Of several budgets that fit a file the first is the file's. Pages that several processes map
     /// are not counted: they can't go page by page.
     pub(super) fn hold_files(&mut self, observer: &Observer) {
-        if !self.config.is_acting {
-            return;
-        }
         let of_group = |(id, group): (_, &Group)| {
             let budgets = group.rule.files.iter();
             budgets
@@ -117,9 +110,6 @@ impl Managed {
     /// Below limits that are near: the oldest of all groups there. What is younger than rules call idle is left to the kernel, but for
     /// page cache that was read once: that is of no more use.
     pub(super) fn relieve_limits(&mut self, observer: &Observer) {
-        if !self.config.is_acting {
-            return;
-        }
         let at = observer.elapsed();
         let waits_for_rate = self.writes.room_pages(at) == Some(0);
         let first = first(self.rules.cache_first.below_limits);
@@ -128,7 +118,7 @@ impl Managed {
         let keeps_promise = |group: &Group| !group.is_used_up();
         let mut limits = std::mem::take(&mut self.limits);
         for limit in limits.values_mut().filter(|limit| limit.is_read) {
-            if self.takes.as_ref().is_some_and(Takes::are_under_way) {
+            if self.is_taking() {
                 break;
             }
             limit.is_read = false;
@@ -159,7 +149,7 @@ impl Managed {
     pub(super) fn relieve_host(&mut self, observer: &Observer) {
         let missing_bytes = self.host.missing_bytes();
         let at = observer.elapsed();
-        if !self.config.is_acting || missing_bytes == 0 || !self.host.is_worth_looking(at) {
+        if missing_bytes == 0 || !self.host.is_worth_looking(at) {
             return;
         }
         let all: Vec<GroupId> = self.groups.keys().copied().collect();

@@ -1,6 +1,6 @@
 //! Pages on their way out: what was chosen, what the pageout thread works on, what went. All of it is runs of addresses.
 //!
-//! **Owns** requests and whose pages they hold. **Does not own** the choice, nor the thread's work
+//! **Owns** requests and whose pages they hold, and what is known of each group's huge pages. **Does not own** the choice, nor the thread's work
 //! (`strata_linux::actuator`).
 //!
 //! **Invariants**
@@ -8,24 +8,20 @@
 //! - I2: what the thread has to do is bounded by pages, so that a thousand small processes are one turn's work, as a large
 //!   one is.
 
-mod splits;
-
-pub(super) use splits::Looked;
-
-use self::splits::Splits;
 use crate::observe::SpaceId;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
+use strata_control::split_huge::{Config, Facts, SplitHuge, Worth};
 use strata_linux::access::AccessSource;
 use strata_linux::actuator::{
     CpuBound, Pageout, PageoutReport, PageoutRequest, Unit, start_pageout,
 };
 use strata_linux::addr::{AddrRange, PAGE_BYTES, TableNo, in_parts};
 use strata_linux::process::Process;
-use strata_lru::ages::{HugePage, Run};
-use strata_lru::{GroupId, Kind, SpaceNo, Verdict};
+use strata_lru::ages::{HugePage, Ledger, Run};
+use strata_lru::{GroupId, Kind, SpaceNo, TimeMs, Verdict};
 
 /// Pages of one request: 32 MiB, which compressed swap takes within a tenth of a second.
 const REQUEST_PAGES_MAX: u64 = 8192;
@@ -240,5 +236,62 @@ fn is_refused(verdict: Verdict, kind: Kind) -> bool {
     match verdict {
         Verdict::Busy | Verdict::Dirty | Verdict::NotTried => !stays(verdict, kind),
         _ => false,
+    }
+}
+
+/// A group in which huge pages are looked at.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Looked {
+    /// What is not used for so long is idle.
+    pub(super) min_age: Duration,
+    pub(super) nr_resident_pages: u64,
+    /// Its promise has room, and so has swap.
+    pub(super) may_give: bool,
+}
+
+/// Huge pages of which little is used, of groups that nobody is short of: split, so that the rest is seen to be idle and goes. Nothing is
+/// split of a group of which nothing is to go.
+#[derive(Debug, Default)]
+pub(super) struct Splits {
+    of_group: BTreeMap<GroupId, (Worth, SplitHuge<HugePage>)>,
+}
+
+impl Splits {
+    /// To be called after each walk: what to split now, of each group.
+    pub(super) fn after_walk(
+        &mut self,
+        at: Duration,
+        ledger: &Ledger,
+        groups: &BTreeMap<GroupId, Looked>,
+    ) -> BTreeMap<GroupId, Vec<HugePage>> {
+        self.of_group.retain(|id, _| groups.contains_key(id));
+        let huge = ledger.huge_in_use(|id| groups.get(&id).map(|looked| looked.min_age));
+        let now = TimeMs(at.as_millis() as u64);
+        let mut chosen = BTreeMap::new();
+        for (id, looked) in groups {
+            let worth = Worth::of_idle(looked.min_age.as_millis() as u64);
+            let huge = huge.get(id).map_or(&[][..], Vec::as_slice);
+            let known = self.of_group.get(id).is_some_and(|(of, _)| *of == worth);
+            if !known {
+                // Most groups have none.
+                self.of_group.remove(id);
+                if huge.is_empty() {
+                    continue;
+                }
+            }
+            let splitter = || (worth, SplitHuge::new(Config::DEFAULT, worth));
+            let (_, splitter) = self.of_group.entry(*id).or_insert_with(splitter);
+            let facts = Facts {
+                are_pages_going: looked.may_give,
+                nr_resident_pages: looked.nr_resident_pages,
+                huge,
+            };
+            let used = |page| ledger.nr_used_parts(page, looked.min_age);
+            let now_split = splitter.after_walk(now, facts, used).unwrap_or_default();
+            if !now_split.is_empty() {
+                chosen.insert(*id, now_split);
+            }
+        }
+        chosen
     }
 }

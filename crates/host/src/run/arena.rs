@@ -82,9 +82,7 @@ impl<'a> Arena<'a> {
         };
         let mut arena = Arena {
             config,
-            gauge: Gauge::Tree {
-                budget_bytes: config.budget_bytes,
-            },
+            gauge: Gauge::Tree,
             oom: None,
             thresholds: None,
             swap: None,
@@ -287,9 +285,6 @@ impl<'a> Arena<'a> {
             }
         }
         self.budget_bytes = budget_bytes;
-        if let Gauge::Tree { budget_bytes: of } = &mut self.gauge {
-            *of = budget_bytes;
-        }
         Ok(())
     }
 
@@ -416,7 +411,7 @@ impl<'a> Arena<'a> {
         self.oom = None;
         self.thresholds = None;
         let mut warnings = Vec::new();
-        let gauge = std::mem::replace(&mut self.gauge, Gauge::Tree { budget_bytes: 0 });
+        let gauge = std::mem::replace(&mut self.gauge, Gauge::Tree);
         if let Gauge::Group(group) = gauge {
             // What fails here the session does once more.
             if let Err(error) = group.restore() {

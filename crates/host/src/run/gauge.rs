@@ -14,18 +14,19 @@ pub(super) enum Gauge {
     Group(Arc<BudgetGroup>),
     /// The sum of resident memory: shared pages count once for each process in the quick sum, and by share once that
     /// sum says the budget is near; of large processes they always count in full.
-    Tree {
-        /// The budget, bytes.
-        budget_bytes: u64,
-    },
+    Tree,
 }
 
 impl Gauge {
-    /// Usage now, bytes.
-    pub(super) fn usage_bytes(&self, tree: &ProcessTree) -> Result<u64, CgroupError> {
+    /// Usage now, bytes, where so much may be used.
+    pub(super) fn usage_bytes(
+        &self,
+        tree: &ProcessTree,
+        budget_bytes: u64,
+    ) -> Result<u64, CgroupError> {
         match self {
             Gauge::Group(group) => group.usage_bytes(),
-            Gauge::Tree { budget_bytes } => {
+            Gauge::Tree => {
                 let quick = tree_counted_bytes(tree);
                 let is_alone = tree.nr_processes() <= 1;
                 if is_alone || quick < budget_bytes / 10 * 9 {
@@ -41,7 +42,7 @@ impl Gauge {
     pub(super) fn processes(&self) -> Option<Vec<i32>> {
         match self {
             Gauge::Group(group) => group.processes().ok(),
-            Gauge::Tree { .. } => None,
+            Gauge::Tree => None,
         }
     }
 
@@ -59,7 +60,7 @@ impl Gauge {
     pub(super) fn group(&self) -> Option<&Arc<BudgetGroup>> {
         match self {
             Gauge::Group(group) => Some(group),
-            Gauge::Tree { .. } => None,
+            Gauge::Tree => None,
         }
     }
 
@@ -70,7 +71,7 @@ impl Gauge {
                 Version::V1 => "cgroup_v1",
                 Version::V2 => "cgroup_v2",
             },
-            Gauge::Tree { .. } => "rss",
+            Gauge::Tree => "rss",
         }
     }
 }

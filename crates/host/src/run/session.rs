@@ -41,6 +41,7 @@ use strata_control::limit::{Limit, Standing};
 use strata_control::{GroupStats, Watermarks};
 use strata_linux::addr::PAGE_BYTES;
 use strata_linux::hold_up::HoldUps;
+use strata_linux::process::ProcessTree;
 use strata_linux::process::job::Job;
 use strata_linux::process::launch::WaitStatus;
 use strata_linux::process::signals::{Signals, Wish};
@@ -160,7 +161,7 @@ impl Session<'_> {
     fn tick(&mut self) -> u64 {
         let now = self.now();
         self.recorder.turn(|turn| turn.now = now);
-        if let (Gauge::Tree { .. }, Some(managed)) = (self.arena.gauge(), &mut self.managed) {
+        if let (Gauge::Tree, Some(managed)) = (self.arena.gauge(), &mut self.managed) {
             managed.refresh_members_if_due(now, self.arena.gauge(), MEMBERS_PAUSE_MS);
         }
         if let Some(news) = self.arena.tend_keeper() {
@@ -258,11 +259,12 @@ impl Session<'_> {
     }
 
     fn usage_bytes(&self) -> Result<u64, strata_linux::cgroup::CgroupError> {
-        match (self.arena.gauge(), &self.managed) {
-            (Gauge::Tree { .. }, None) => Ok(self.program.rss_bytes()),
-            (gauge, Some(managed)) => gauge.usage_bytes(managed.group.tree()),
-            (gauge, None) => gauge.usage_bytes(&strata_linux::process::ProcessTree::of_list()),
-        }
+        let tree = match (self.arena.gauge(), &self.managed) {
+            (Gauge::Tree, None) => return Ok(self.program.rss_bytes()),
+            (_, Some(managed)) => managed.group.tree(),
+            (_, None) => &ProcessTree::of_list(),
+        };
+        (self.arena.gauge()).usage_bytes(tree, self.marks.budget_bytes)
     }
 
     /// What is played in a run that was started as a dry run.

@@ -8,7 +8,7 @@ use super::group::{Asks, Group};
 use super::room::{Footprint, Room, of_last};
 use super::takes::Looked;
 use super::{Managed, WhyNotMore};
-use crate::engine::census::cache::{Done, GroupCache, Outcome, Which};
+use crate::engine::census::cache::{Done, DropIdle, GroupCache, Outcome};
 use crate::observe::Observer;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -340,18 +340,17 @@ impl Managed {
                     Err(error) => tracing::debug!("no census of page cache: {error}"),
                 }
             }
-            Done::Dropped {
-                which:
-                    Which::Older {
-                        group,
-                        nr_pages,
-                        nr_swap_pages,
-                        ..
-                    },
+            Done::DroppedIdle {
+                which,
                 dropped,
                 nr_gone_pages,
-                ..
             } => {
+                let DropIdle {
+                    group,
+                    nr_pages,
+                    nr_swap_pages,
+                    ..
+                } = which;
                 let nr_pages = nr_pages + nr_swap_pages;
                 let nr_swapped = nr_gone_pages[CacheClass::MemoryOnly as usize];
                 self.writes.refund(nr_swap_pages.saturating_sub(nr_swapped));

@@ -19,7 +19,7 @@
 //! - I3: censuses take no more than their part of the guard's processor time, but for one.
 
 use super::group::Group;
-use crate::engine::census::cache::{self, CacheThread, GroupCache, Request, Which};
+use crate::engine::census::cache::{self, CacheThread, DropIdle, GroupCache, Request};
 use crate::engine::census::promote::Promote;
 use std::time::Duration;
 use strata_control::page_cache::Idle;
@@ -89,7 +89,7 @@ impl Caches {
         let Some(id) = group.kernel_id.filter(|_| nr_asked >= DROP_PAGES_MIN) else {
             return 0;
         };
-        let request = Request::Drop(Which::Older {
+        let request = Request::Drop(DropIdle {
             group: id,
             idle,
             nr_pages,

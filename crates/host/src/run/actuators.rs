@@ -9,7 +9,7 @@
 //!
 //! **Invariants** I1: nothing here waits for a thread but [`Actuators::finish`].
 
-use crate::engine::census::cache::{self, CacheThread, Which};
+use crate::engine::census::cache::{self, CacheThread};
 use crate::run::report::{EvictionReport, PageCacheReport};
 use crate::run::trace::{Note, Recorder};
 use crate::run::would_evict::WouldEvict;
@@ -177,16 +177,15 @@ impl Actuators {
                     which,
                     dropped,
                     came_in,
-                    ..
                 } => {
                     heard.nr_attempts += 1;
-                    if let Which::Whole(which) = which {
-                        report.take_dropped(which, &dropped);
-                    }
+                    report.take_dropped(which, &dropped);
                     if let Some(came_in) = came_in {
                         self.cache_look.add(came_in);
                     }
                 }
+                // A run asks for nothing of many groups.
+                cache::Done::DroppedIdle { .. } => {}
             }
         }
         if let Some(error) = failure {

@@ -69,21 +69,16 @@ pub(crate) enum Subject {
     Groups,
 }
 
-/// Which pages are to be dropped.
+/// Dropping of a group what is idle, read longest ago first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Which {
-    /// What the loop asks for, of one group as a whole.
-    Whole(CacheDrop),
-    /// Of a group what is idle, read longest ago first.
-    Older {
-        /// Inode of its directory.
-        group: u64,
-        idle: Idle,
-        /// At most so much of files on disks.
-        nr_pages: u64,
-        /// At most so much of files that are in memory only.
-        nr_swap_pages: u64,
-    },
+pub(crate) struct DropIdle {
+    /// Inode of its directory.
+    pub(crate) group: u64,
+    pub(crate) idle: Idle,
+    /// At most so much of files on disks.
+    pub(crate) nr_pages: u64,
+    /// At most so much of files that are in memory only.
+    pub(crate) nr_swap_pages: u64,
 }
 
 /// What is to be done.
@@ -98,8 +93,8 @@ pub(crate) enum Request {
         /// What of their page cache is to come up to faster memory; `None`: nothing.
         promote: Option<Promote>,
     },
-    /// Dropping pages.
-    Drop(Which),
+    /// Dropping pages of one of many.
+    Drop(DropIdle),
 }
 
 /// What a census found of one group.
@@ -127,15 +122,18 @@ pub(crate) enum Done {
     },
     /// What came in.
     Look(CameIn),
-    /// What became of pages.
+    /// What became of pages of one group as a whole: what was tried, and what is gone.
     Dropped {
-        which: Which,
-        /// What was tried, and what is gone.
+        which: CacheDrop,
         dropped: Dropped,
-        /// Pages that are gone, by class.
-        nr_gone_pages: [u64; NR_CACHE_CLASSES],
         /// What came in meanwhile.
         came_in: Option<CameIn>,
+    },
+    /// What became of pages of one of many, and which are gone, by class.
+    DroppedIdle {
+        which: DropIdle,
+        dropped: Dropped,
+        nr_gone_pages: [u64; NR_CACHE_CLASSES],
     },
 }
 
@@ -262,10 +260,8 @@ impl Room {
                 self.newcomers.remember(history_bytes);
                 Done::Look(self.look())
             }
-            Request::Whole(CacheRequest::Drop(which)) => {
-                self.drop_pages(Which::Whole(which), is_stopped)
-            }
-            Request::Drop(which) => self.drop_pages(which, is_stopped),
+            Request::Whole(CacheRequest::Drop(which)) => self.drop_pages(which, is_stopped),
+            Request::Drop(which) => self.drop_idle(which, is_stopped),
         };
         Outcome {
             done,
@@ -412,35 +408,17 @@ impl Room {
         self.newcomers.take(now, came.into_iter().flatten())
     }
 
-    fn drop_pages(&mut self, which: Which, is_stopped: &dyn Fn() -> bool) -> Done {
-        let mut came_in = None;
-        let mut dropped = Dropped::default();
-        let mut nr_gone_pages = [0; NR_CACHE_CLASSES];
+    fn drop_pages(&mut self, which: CacheDrop, is_stopped: &dyn Fn() -> bool) -> Done {
+        let (mut dropped, mut came_in) = (Dropped::default(), None);
         match which {
             _ if is_stopped() => {}
-            Which::Whole(CacheDrop::File(number, reads, bytes)) => {
+            CacheDrop::File(number, reads, bytes) => {
                 let table = self.tables.get_mut(&WHOLE);
                 let chosen = table.map(|of| vec![(number, of.table.choose(number, reads, bytes))]);
-                let chosen = chosen.unwrap_or_default();
-                dropped = self.drop_chosen(WHOLE, chosen, &mut nr_gone_pages, is_stopped);
+                (dropped, _) = self.drop_chosen(WHOLE, chosen.unwrap_or_default(), is_stopped);
             }
-            Which::Older {
-                group,
-                idle,
-                nr_pages,
-                nr_swap_pages,
-            } => {
-                let table = self.tables.get(&group);
-                let chosen = table.map(|of| {
-                    let mut chosen = of.table.choose_older(idle, nr_pages, false);
-                    chosen.extend(of.table.choose_older(idle, nr_swap_pages, true));
-                    chosen
-                });
-                let chosen = chosen.unwrap_or_default();
-                dropped = self.drop_chosen(group, chosen, &mut nr_gone_pages, is_stopped);
-            }
-            Which::Whole(CacheDrop::Newcomers(_)) if self.subject.is_dry_run() => {}
-            Which::Whole(CacheDrop::Newcomers(bytes)) => {
+            CacheDrop::Newcomers(_) if self.subject.is_dry_run() => {}
+            CacheDrop::Newcomers(bytes) => {
                 let looked = self.look();
                 dropped = self.drop_newcomers(bytes);
                 came_in = Some(CameIn {
@@ -454,25 +432,39 @@ impl Room {
         Done::Dropped {
             which,
             dropped,
-            nr_gone_pages,
             came_in,
         }
     }
 
-    /// Drops ranges of files of a group, and adds up what is gone by class; of one of many groups what stands as the last census saw
+    fn drop_idle(&mut self, which: DropIdle, is_stopped: &dyn Fn() -> bool) -> Done {
+        let table = self.tables.get(&which.group).filter(|_| !is_stopped());
+        let chosen = table.map(|of| {
+            let mut chosen = of.table.choose_older(which.idle, which.nr_pages, false);
+            chosen.extend((of.table).choose_older(which.idle, which.nr_swap_pages, true));
+            chosen
+        });
+        let chosen = chosen.unwrap_or_default();
+        let (dropped, nr_gone_pages) = self.drop_chosen(which.group, chosen, is_stopped);
+        Done::DroppedIdle {
+            which,
+            dropped,
+            nr_gone_pages,
+        }
+    }
+
+    /// Drops ranges of files of a group; what is gone by class, too; of one of many groups what stands as the last census saw
     /// it.
     fn drop_chosen(
         &mut self,
         group: u64,
         chosen: Vec<(FileNo, Vec<Range<u64>>)>,
-        nr_gone_pages: &mut [u64; NR_CACHE_CLASSES],
         is_stopped: &dyn Fn() -> bool,
-    ) -> Dropped {
+    ) -> (Dropped, [u64; NR_CACHE_CLASSES]) {
         let now = self.now();
         let (is_whole, is_dry_run) = (self.subject.is_whole(), self.subject.is_dry_run());
-        let mut dropped = Dropped::default();
+        let (mut dropped, mut nr_gone_pages) = (Dropped::default(), [0; NR_CACHE_CLASSES]);
         let (Some(pages), Some(of)) = (self.pages.as_ref(), self.tables.get_mut(&group)) else {
-            return dropped;
+            return (dropped, nr_gone_pages);
         };
         let table = &mut of.table;
         for (number, mut ranges) in chosen {
@@ -511,7 +503,7 @@ impl Room {
             nr_gone_pages[class as usize] += of_file.dropped_bytes / PAGE_BYTES;
             dropped.add(&of_file);
         }
-        dropped
+        (dropped, nr_gone_pages)
     }
 
     fn drop_newcomers(&mut self, bytes: u64) -> Dropped {

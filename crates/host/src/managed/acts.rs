@@ -357,7 +357,7 @@ impl Managed {
                 let mut groups = self.groups.values_mut();
                 match groups.find(|one| one.kernel_id == Some(group)) {
                     Some(one) => one.dropped(nr_pages, nr_gone_pages),
-                    None => self.caches.dropped_of_nobody(nr_gone_pages.iter().sum()),
+                    None => self.caches.nr_dropped_before += nr_gone_pages.iter().sum::<u64>(),
                 }
                 tracing::debug!(group, nr_pages, ?dropped, "page cache dropped");
             }

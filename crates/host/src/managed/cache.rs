@@ -27,7 +27,8 @@ pub(super) struct OfGroup {
     nr_gone_since_look: u64,
     /// Was asked for since the last census and stayed.
     nr_stuck: u64,
-    nr_dropped: u64,
+    /// Dropped in all.
+    pub(super) nr_dropped: u64,
 }
 
 /// Pages in memory that were read again since the last look, by the time for which they had not been, milliseconds.
@@ -112,11 +113,6 @@ impl OfGroup {
     /// Memory that it takes to know all this.
     pub(super) fn kept_bytes(&self) -> u64 {
         self.ages.as_ref().map_or(0, |ages| ages.kept_bytes)
-    }
-
-    /// Dropped in all.
-    pub(super) fn dropped(&self) -> u64 {
-        self.nr_dropped
     }
 
     /// Of the promise's room this is used up since the last look.
@@ -230,7 +226,7 @@ mod tests {
         assert_eq!(cache.spent(), 300, "no room is given twice");
         cache.went(300, [150, 0, 50]);
         assert_eq!(
-            (cache.spent(), cache.away(), cache.dropped()),
+            (cache.spent(), cache.away(), cache.nr_dropped),
             (200, 200, 200)
         );
         assert_eq!(

@@ -48,7 +48,7 @@ pub(super) struct Caches {
     /// The next census comes after so many times the usual pause.
     nr_pauses: u32,
     /// Dropped of groups that are gone by now, pages.
-    nr_dropped_before: u64,
+    pub(super) nr_dropped_before: u64,
 }
 
 impl Caches {
@@ -64,12 +64,7 @@ impl Caches {
 
     /// A group goes; what was dropped of it counts all the same.
     pub(super) fn forget(&mut self, group: &Group) {
-        self.nr_dropped_before += group.cache.dropped();
-    }
-
-    /// Dropped of groups that are gone by now, bytes.
-    pub(super) fn dropped_before_bytes(&self) -> u64 {
-        self.nr_dropped_before * PAGE_BYTES
+        self.nr_dropped_before += group.cache.nr_dropped;
     }
 
     /// Drops the oldest of a group's page cache, files that are in memory only as far as swap has room; returns how many pages are on
@@ -139,11 +134,6 @@ impl Caches {
         };
         self.next = at + pause(min_age, self.nr_pauses, cpu_ns, processor_share);
         self.earliest = at + pause(Duration::ZERO, 1, cpu_ns, processor_share);
-    }
-
-    /// Dropped of a group that is gone by now.
-    pub(super) fn dropped_of_nobody(&mut self, nr_pages: u64) {
-        self.nr_dropped_before += nr_pages;
     }
 }
 

@@ -55,9 +55,10 @@ pub(super) enum Asks {
 
 /// What keeps a group above its rule's `memory`.
 #[derive(Debug, Default)]
-struct Stuck {
+pub(super) struct Stuck {
     since: Option<Duration>,
-    why: Option<WhyNotMore>,
+    /// At the last look, if nothing of it went.
+    pub(super) why: Option<WhyNotMore>,
     is_told: bool,
 }
 
@@ -115,7 +116,7 @@ pub(super) struct Group {
     growth: Growth,
     why_not_more: Option<WhyNotMore>,
     /// It holds more than its rule's `memory`, and nothing of that goes.
-    stuck: Stuck,
+    pub(super) stuck: Stuck,
     by_kind: ByKind,
     silence: Silence,
     /// In memory on each memory node, by the kernel's number, bytes.
@@ -225,11 +226,6 @@ impl Group {
             (self.stuck.since, self.stuck.why) = (None, None);
         }
         nr_pages
-    }
-
-    /// It held more than its rule's `memory` at the last look, and nothing of that went.
-    pub(super) fn is_stuck(&self) -> bool {
-        self.stuck.why.is_some()
     }
 
     /// It holds so many pages more than its rule's `memory`, of which so many go. Returns what is to be told of that, once.
@@ -527,7 +523,7 @@ impl Group {
             given_back_bytes: 0,
             cache_bytes: self.cache.cached().map(|nr_pages| nr_pages * PAGE_BYTES),
             idle_cache_bytes: idle_cache.map(|nr_pages| nr_pages * PAGE_BYTES),
-            dropped_cache_bytes: self.cache.dropped() * PAGE_BYTES,
+            dropped_cache_bytes: self.cache.nr_dropped * PAGE_BYTES,
             taken_bytes: self.nr_taken_pages * PAGE_BYTES,
             taken_by_amount_bytes: self.nr_amount_pages * PAGE_BYTES,
             came_back_bytes: self.nr_returned_pages * PAGE_BYTES,

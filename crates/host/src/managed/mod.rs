@@ -470,7 +470,7 @@ impl Managed {
             self.pages.ledger().footprint_bytes() + kept_bytes,
             self.groups.values().map(Group::status).collect(),
         );
-        status.dropped_cache_bytes += self.caches.dropped_before_bytes();
+        status.dropped_cache_bytes += self.caches.nr_dropped_before * PAGE_BYTES;
         status.nr_left_out_processes = self.nr_left_out;
         status.walks = self.pace.times;
         status.room = self.room().filter(|_| self.config.is_acting);

@@ -22,7 +22,7 @@ impl Managed {
     pub(super) fn hold(&mut self, observer: &Observer, is_after_walk: bool) {
         let at = observer.elapsed();
         // What stays has no other age before the next walk.
-        let may_go = |group: &Group| is_after_walk || !group.is_stuck();
+        let may_go = |group: &Group| is_after_walk || group.stuck.why.is_none();
         let over = self.groups.iter_mut();
         let over = over.map(|(id, group)| (*id, group.over_pages(), may_go(group)));
         let over = over.filter(|(_, nr_pages, may_go)| *nr_pages > 0 && *may_go);

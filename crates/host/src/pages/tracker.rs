@@ -49,7 +49,7 @@ pub(crate) struct Tracker {
     /// The spaces by the numbers that walks give them.
     numbers: BTreeMap<SpaceId, SpaceNo>,
     /// Spaces there have been.
-    nr_seen_spaces: u64,
+    pub(crate) nr_seen_spaces: u64,
     /// The table that the walk under way told of last.
     told_last: Option<TableNo>,
     /// Who is not managed, and why.
@@ -57,7 +57,8 @@ pub(crate) struct Tracker {
     out: Outstanding,
     /// Huge pages to be split as soon as no batch is out.
     splits: BTreeMap<SpaceNo, BTreeSet<TableNo>>,
-    nr_split_pages: u64,
+    /// Base pages in the huge pages that were sent to be split.
+    pub(crate) nr_split_pages: u64,
 }
 
 impl Tracker {
@@ -82,11 +83,6 @@ impl Tracker {
             splits: BTreeMap::new(),
             nr_split_pages: 0,
         })
-    }
-
-    /// How many spaces there have been.
-    pub(crate) fn nr_seen_spaces(&self) -> u64 {
-        self.nr_seen_spaces
     }
 
     /// Who is not managed and why, since the last call.
@@ -190,11 +186,6 @@ impl Tracker {
         self.nr_split_pages += nr_splits as u64 * Order::PMD.nr_pages();
         self.out.nr_requests_left = requests.len();
         requests
-    }
-
-    /// Base pages in the huge pages that were sent to be split.
-    pub(crate) fn nr_split_pages(&self) -> u64 {
-        self.nr_split_pages
     }
 
     /// What was chosen to be split and not sent is not wanted any more.

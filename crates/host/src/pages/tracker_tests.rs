@@ -59,7 +59,7 @@ fn as_walked(space: SpaceNo) -> SpaceId {
 }
 
 fn appear(tracker: &mut Tracker, process: &Arc<Process>) -> SpaceNo {
-    let space = SpaceNo(tracker.nr_seen_spaces() as u32);
+    let space = SpaceNo(tracker.nr_seen_spaces as u32);
     tracker.appeared(as_walked(space), process);
     space
 }
@@ -394,7 +394,7 @@ fn a_huge_page_that_is_chosen_twice_is_split_once_and_its_parts_are_looked_at() 
         TimeMs(20),
     );
     assert_eq!(tracker.send_splits()[0].splits, [TableNo(0)]);
-    assert_eq!(tracker.nr_split_pages(), 512);
+    assert_eq!(tracker.nr_split_pages, 512);
     tracker.request_done();
     walk(&mut tracker, TableShape::Pages, bits::run(100, 150), 20);
     assert_eq!(tracker.spaces()[&space].nr_used_pages(TableNo(0)), Some(50));

@@ -38,12 +38,14 @@ fn id_of(config: &RunConfig) -> String {
 #[derive(Debug)]
 pub(super) struct Arena<'a> {
     config: &'a RunConfig,
-    gauge: Gauge,
+    /// Where usage is read.
+    pub(super) gauge: Gauge,
     oom: Option<OomWatch>,
     thresholds: Option<Thresholds>,
     swap: Option<SwapDevice>,
     session: Option<(Session, KeeperWatch)>,
-    keeper_report: Option<KeeperReport>,
+    /// How the keeper fared; known once everything is undone, if there was one.
+    pub(super) keeper_report: Option<KeeperReport>,
     /// As it stands.
     budget_bytes: u64,
     nr_oom_kills: u64,
@@ -294,11 +296,6 @@ impl<'a> Arena<'a> {
         group.limit_bytes().ok().flatten()
     }
 
-    /// Where usage is read.
-    pub(super) fn gauge(&self) -> &Gauge {
-        &self.gauge
-    }
-
     /// For a command to enter the group between fork and exec.
     pub(super) fn join_file(&self) -> Result<Option<OwnedFd>, RunError> {
         Ok(self
@@ -399,11 +396,6 @@ impl<'a> Arena<'a> {
     pub(super) fn tend_keeper(&mut self) -> Option<String> {
         let (session, keeper) = self.session.as_mut()?;
         keeper.tend(session, Instant::now())
-    }
-
-    /// How the keeper fared; known once everything is undone, if there was one.
-    pub(super) fn keeper_report(&self) -> Option<KeeperReport> {
-        self.keeper_report
     }
 
     /// Undoes everything; what can't be undone now is left to the keeper, and said.

@@ -68,13 +68,13 @@ pub(super) fn reclaim_loop(
     let tracker = Tracker::new(engine.build()?, &arena.name(program.pid()), TimeMs(0))?;
     let observer = Observer::follow(
         program.root().cloned(),
-        arena.gauge().group().is_some(),
+        arena.gauge.group().is_some(),
         program.pid().unwrap_or(1),
         sources.open,
         sources.walk,
     )?;
     // Without a group there is nothing the kernel could be asked to reclaim from.
-    let actuator = match arena.gauge().group() {
+    let actuator = match arena.gauge.group() {
         Some(_) => config.actuator,
         None => ActuatorChoice::Pageout,
     };
@@ -87,7 +87,7 @@ pub(super) fn reclaim_loop(
         }
         false => None,
     };
-    let shrink = match arena.gauge().group() {
+    let shrink = match arena.gauge.group() {
         Some(group) if actuator != ActuatorChoice::Pageout && !config.dry_run => {
             let group = Arc::clone(group);
             let least_bytes = match group.version() {
@@ -102,7 +102,7 @@ pub(super) fn reclaim_loop(
         _ => None,
     };
     let can_drop_cache = config.drop_cache && has_bpf;
-    let cache = match arena.gauge().group().filter(|_| can_drop_cache) {
+    let cache = match arena.gauge.group().filter(|_| can_drop_cache) {
         Some(group) => {
             let cache = cache::start(cache::Subject::Whole {
                 group: group.path().to_owned(),

@@ -65,11 +65,6 @@ impl Group {
         }
     }
 
-    /// The processes as last looked for.
-    pub(super) fn tree(&self) -> &ProcessTree {
-        self.observer.tree()
-    }
-
     /// The programs, by number.
     pub(super) fn programs(&self) -> impl Iterator<Item = (ProgramNo, &Process)> {
         let spaces = self.tracker.spaces().iter();
@@ -120,7 +115,7 @@ impl Group {
         let walking = match self.walking {
             Some(walking) => walking,
             None => {
-                let clear = self.rest().is_zero().then_some(intent);
+                let clear = self.observer.rest().is_zero().then_some(intent);
                 self.list_members(gauge);
                 self.observer.set_intent(intent);
                 self.observer.read_again(|_| is_thorough);
@@ -151,11 +146,6 @@ impl Group {
             clear: walking.clear,
         };
         Some((visit, walked.troubles))
-    }
-
-    /// How long the next walk has to be put off, so that clearing holds no program up for too much of the time.
-    pub(super) fn rest(&self) -> Duration {
-        self.observer.rest()
     }
 
     /// Keeps what a walk found. A program that has ended has no pages any more, and what the report

@@ -99,7 +99,8 @@ pub(super) struct ReclaimLoop {
     splits: Splits,
     /// Attempts at taking pages, those of the kernel included, that were answered.
     nr_attempts: u64,
-    warnings: Vec<String>,
+    /// What went wrong without stopping us, each once.
+    pub(super) warnings: Vec<String>,
     news: Vec<String>,
     /// CPU time of the keeper as of the last second, nanoseconds.
     pub(super) keeper_cpu_ns: u64,
@@ -256,11 +257,6 @@ impl ReclaimLoop {
         std::mem::take(&mut self.news)
     }
 
-    /// What went wrong without stopping us, each once.
-    pub(super) fn warnings(&self) -> &[String] {
-        &self.warnings
-    }
-
     fn warn(&mut self, warning: String) {
         if !self.warnings.contains(&warning) {
             tracing::warn!("{warning}");
@@ -273,7 +269,7 @@ impl ReclaimLoop {
         let tracker = &self.group.tracker;
         let mut report = EvictionReport {
             left_to_programs_ms: self.control.left_to_programs_ms(),
-            nr_split_pages: tracker.nr_split_pages(),
+            nr_split_pages: tracker.nr_split_pages,
             ..self.actuators.counters
         };
         if let Ok(stats) = tracker.stats() {

@@ -161,8 +161,8 @@ impl Session<'_> {
     fn tick(&mut self) -> u64 {
         let now = self.now();
         self.recorder.turn(|turn| turn.now = now);
-        if let (Gauge::Tree, Some(managed)) = (self.arena.gauge(), &mut self.managed) {
-            managed.refresh_members_if_due(now, self.arena.gauge(), MEMBERS_PAUSE_MS);
+        if let (Gauge::Tree, Some(managed)) = (&self.arena.gauge, &mut self.managed) {
+            managed.refresh_members_if_due(now, &self.arena.gauge, MEMBERS_PAUSE_MS);
         }
         if let Some(news) = self.arena.tend_keeper() {
             self.warn(news);
@@ -173,7 +173,7 @@ impl Session<'_> {
             Ok(usage) => usage,
             Err(error) => {
                 // The group was deleted under us: go on without a budget until the program ends.
-                self.has_ended = self.program.has_ended(self.arena.gauge());
+                self.has_ended = self.program.has_ended(&self.arena.gauge);
                 self.look_around(now);
                 self.warn(format!("usage can't be read any more: {error}"));
                 return SAVINGS_MS;
@@ -198,7 +198,7 @@ impl Session<'_> {
                         usage_bytes: usage,
                         is_line_held: self.limit.is_line_held(),
                     };
-                    managed.tick(look, self.arena.gauge(), &mut readings)
+                    managed.tick(look, &self.arena.gauge, &mut readings)
                 }
             };
             wait_ms = tick.wait_ms;
@@ -221,7 +221,7 @@ impl Session<'_> {
             .is_none_or(|then| now.since(then) >= SAVINGS_MS)
         {
             self.last_savings = Some(now);
-            self.has_ended = self.program.has_ended(self.arena.gauge());
+            self.has_ended = self.program.has_ended(&self.arena.gauge);
             let managed = self.managed.as_ref();
             let shadows = managed.map(|of| of.group.tracker.nr_shadow_pages() * PAGE_BYTES);
             let counters = self.arena.kernel_counters();
@@ -259,12 +259,12 @@ impl Session<'_> {
     }
 
     fn usage_bytes(&self) -> Result<u64, strata_linux::cgroup::CgroupError> {
-        let tree = match (self.arena.gauge(), &self.managed) {
+        let tree = match (&self.arena.gauge, &self.managed) {
             (Gauge::Tree, None) => return Ok(self.program.rss_bytes()),
-            (_, Some(managed)) => managed.group.tree(),
+            (_, Some(managed)) => managed.group.observer.tree(),
             (_, None) => &ProcessTree::of_list(),
         };
-        (self.arena.gauge()).usage_bytes(tree, self.marks.budget_bytes)
+        (self.arena.gauge).usage_bytes(tree, self.marks.budget_bytes)
     }
 
     /// What is played in a run that was started as a dry run.
@@ -292,7 +292,7 @@ impl Session<'_> {
     /// What the target has in swap: by the group's counters, or by the processes' own where there is no group.
     fn swapped(&self, mut counters: GroupStats) -> Swapped {
         // The other counters may be kept from half a minute ago.
-        let charged_bytes = self.arena.gauge().group().and_then(|of| of.swap_bytes());
+        let charged_bytes = self.arena.gauge.group().and_then(|of| of.swap_bytes());
         counters.swap_bytes = charged_bytes.or(counters.swap_bytes);
         if let (Some(in_swap_bytes), Some(out_bytes)) =
             (counters.swap_bytes, counters.swapped_out_bytes())
@@ -302,7 +302,10 @@ impl Session<'_> {
                 out_bytes,
             };
         }
-        let tree = self.managed.as_ref().map(|managed| managed.group.tree());
+        let tree = self
+            .managed
+            .as_ref()
+            .map(|managed| managed.group.observer.tree());
         let bytes = tree.and_then(|tree| departure::swapped_bytes(tree.processes()));
         Swapped {
             in_swap_bytes: bytes.unwrap_or(0),
@@ -346,7 +349,7 @@ impl Session<'_> {
         let mut views = Vec::new();
         if let Some(managed) = &mut self.managed {
             managed.finish(now);
-            for warning in managed.warnings() {
+            for warning in &managed.warnings {
                 if !self.warnings.contains(warning) {
                     self.warnings.push(warning.clone());
                 }
@@ -360,8 +363,8 @@ impl Session<'_> {
         let keeper_cpu_ns = self.arena.keeper_cpu_ns();
         let departure = (ending == Ending::Detached && !self.config.dry_run).then(|| {
             let managed = self.managed.as_ref();
-            let tree = managed.map(|managed| managed.group.tree());
-            Departure::from(self.arena.gauge(), tree, self.program.root())
+            let tree = managed.map(|managed| managed.group.observer.tree());
+            Departure::from(&self.arena.gauge, tree, self.program.root())
         });
         for warning in self.arena.undo() {
             self.warn(warning);
@@ -391,7 +394,7 @@ impl Session<'_> {
             let_go: let_go.unwrap_or_default(),
             strata_cpu_ms,
             strata_cpu_percent: percent_of(strata_cpu_ms, report.usage.observed_ms),
-            keeper: self.arena.keeper_report(),
+            keeper: self.arena.keeper_report,
             warnings: self.warnings,
             ..report
         }
@@ -400,7 +403,7 @@ impl Session<'_> {
     /// How the run stands, as its report says it. The generations are these.
     fn report(&mut self, now: TimeMs, ending: Ending, views: &[GroupView]) -> Report {
         let config = self.config;
-        let has_group = self.arena.gauge().group().is_some();
+        let has_group = self.arena.gauge.group().is_some();
         let usage = self.meter.report(now);
         let counters = self.arena.kernel_counters();
         let kernel = report::kernel(&self.stats_at_start, &counters);
@@ -445,7 +448,7 @@ impl Session<'_> {
                 .map(|of| of.control.allowance().worst_window_percent()),
             strata_cpu_percent: percent_of(strata_cpu_ms, usage.observed_ms),
             usage,
-            nr_processes: managed.map_or(0, |of| of.group.tracker.nr_seen_spaces()),
+            nr_processes: managed.map_or(0, |of| of.group.tracker.nr_seen_spaces),
             keeper: None,
             warnings: self.warnings.clone(),
         }

@@ -51,7 +51,7 @@ impl Mechanism for Turn<'_> {
     }
 
     fn view(&mut self, now: TimeMs) -> View {
-        let rest = self.of.group.rest();
+        let rest = self.of.group.observer.rest();
         let swappiness = self.control().swappiness();
         let ageing = self.of.group.tracker.ageing(swappiness);
         let is_due = matches!(ageing, Ok(Ageing::Due));

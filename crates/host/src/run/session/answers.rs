@@ -172,9 +172,9 @@ impl Session<'_> {
     fn group_status(&self) -> GroupStatus {
         let managed = self.managed.as_ref();
         let views = managed.map(|managed| managed.group.view(self.now()));
-        let gauge = self.arena.gauge();
+        let gauge = &self.arena.gauge;
         let of_tree = || {
-            let processes = managed?.group.tree().processes();
+            let processes = managed?.group.observer.tree().processes();
             Some(processes.map(|process| process.pid()).collect())
         };
         GroupStatus {
@@ -222,7 +222,8 @@ impl Session<'_> {
             saved: self.savings.last(),
             tracking_bytes: managed.map(|_| report.tracking_bytes),
             strata_cpu_ms: report.strata_cpu_ms,
-            nr_processes: managed.map(|managed| managed.group.tree().nr_processes() as u64),
+            nr_processes: managed
+                .map(|managed| managed.group.observer.tree().nr_processes() as u64),
             warnings: report.warnings,
         }
     }

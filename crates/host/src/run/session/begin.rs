@@ -70,7 +70,7 @@ pub fn run(config: &RunConfig, events: &mut dyn FnMut(Event<'_>)) -> Result<Repo
     } = started;
     let recorder = trace.recorder();
     arena.note_program(program.pid());
-    let meter = UsageMeter::new(config.budget_bytes, arena.gauge().name());
+    let meter = UsageMeter::new(config.budget_bytes, arena.gauge.name());
     let session = Session {
         config,
         events,
@@ -140,7 +140,7 @@ fn start(
 
 /// The limit behind the budget; without a group there is none, and nothing is asked of it.
 fn limit_of(config: &RunConfig, arena: &Arena<'_>) -> Limit {
-    let group = arena.gauge().group();
+    let group = arena.gauge.group();
     let version = group.map_or(Version::V2, |group| group.version());
     let control = &config.control;
     let marks = Watermarks::new(config.budget_bytes, &control.watermarks);

@@ -73,7 +73,7 @@ impl Session<'_> {
 
     pub(super) fn adjust_limit(&mut self, now: TimeMs, usage_bytes: u64, readings: &mut Readings) {
         let is_under_oom = self.arena.take_oom_event();
-        let group = self.arena.gauge().group().cloned();
+        let group = self.arena.gauge.group().cloned();
         let group = group.filter(|group| group.budget_bytes().is_some());
         if let Some(group) = group.filter(|_| !self.config.dry_run) {
             let need = Need {

@@ -12,7 +12,7 @@ use strata_lru::TimeMs;
 impl Session<'_> {
     /// Says that a limit of others is lower than the budget, so that the kernel holds that one.
     pub(super) fn look_for_tighter_limit(&mut self) {
-        let limit = match (self.arena.gauge().group(), self.program.pid()) {
+        let limit = match (self.arena.gauge.group(), self.program.pid()) {
             (Some(group), _) => group.lowest_limit_of_others(),
             (None, Some(pid)) => {
                 let group = GroupReader::of_process(pid).ok().flatten();
@@ -27,7 +27,7 @@ impl Session<'_> {
 
     /// Says what others have done since the last look.
     pub(super) fn look_around(&mut self, now: TimeMs) {
-        let Some(group) = self.arena.gauge().group().cloned() else {
+        let Some(group) = self.arena.gauge.group().cloned() else {
             return;
         };
         let root = self.program.pid();

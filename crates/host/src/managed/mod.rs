@@ -27,6 +27,7 @@ mod caches;
 mod choice;
 mod fits;
 mod group;
+mod halts;
 pub mod history;
 mod house;
 mod kinds;
@@ -382,17 +383,6 @@ impl Managed {
             observer.read_again(|_| true);
         }
         has_shrunk
-    }
-
-    /// The next walk tells what went of these groups, even of processes that sleep.
-    fn read_again(&self, observer: &mut Observer, groups: &[GroupId]) {
-        if groups.is_empty() {
-            return;
-        }
-        let spaces = self.pages.ledger().spaces();
-        let of_groups = spaces.filter(|(_, group)| groups.contains(group));
-        let of_groups: Vec<SpaceId> = of_groups.map(|(space, _)| SpaceId(space.0)).collect();
-        observer.read_again(|space| of_groups.contains(&space));
     }
 
     /// Sees to it that the promises of these rules can be judged; to be called when the swap is there.

@@ -1,10 +1,10 @@
 //! Groups that are to be parked, and those that are.
 //!
-//! **Owns** who is a candidate, and who rests. **Does not own** how long a group was idle (`group`), nor parking (`park`).
+//! **Owns** who is a candidate, who rests, and of whom the next walk reads all. **Does not own** how long a group was idle (`group`), nor parking (`park`).
 
 use super::Managed;
 use super::group::Group;
-use crate::observe::Observer;
+use crate::observe::{Observer, SpaceId};
 use crate::park::Candidate;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -40,6 +40,17 @@ impl Managed {
             }
         }
         self.read_again(observer, &changed);
+    }
+
+    /// The next walk tells what went of these groups, even of processes that sleep.
+    pub(super) fn read_again(&self, observer: &mut Observer, groups: &[GroupId]) {
+        if groups.is_empty() {
+            return;
+        }
+        let spaces = self.pages.ledger().spaces();
+        let of_groups = spaces.filter(|(_, group)| groups.contains(group));
+        let of_groups: Vec<SpaceId> = of_groups.map(|(space, _)| SpaceId(space.0)).collect();
+        observer.read_again(|space| of_groups.contains(&space));
     }
 
     /// After a walk: which group each space is of, and for how long none of a group has run.

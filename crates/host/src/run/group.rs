@@ -16,7 +16,7 @@ use strata_control::ProgramNo;
 use strata_control::drive::Visit;
 use strata_control::trace::WalkSample;
 use strata_linux::access::ClearIntent;
-use strata_linux::process::{Process, ProcessTree};
+use strata_linux::process::Process;
 use strata_lru::{GroupView, TimeMs};
 
 /// A turn of the loop waits for the thread that walks for so long at most: most walks are over then.

@@ -21,7 +21,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
 /// Names a connection; never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ClientId(u64);
+pub(crate) struct ClientId(pub(crate) u64);
 
 impl ClientId {
     /// The server itself, which writes a file.

@@ -21,7 +21,6 @@ pub(super) use orders::OrderError;
 use crate::pages::WalkReport;
 use crate::pages::places::SpaceNo;
 use crate::pages::tracker::HugePage;
-use crate::remote::ClientId as Ticket;
 use crate::run::actuators::{Actuators, Threads};
 use crate::run::gauge::Gauge;
 use crate::run::group::Group;
@@ -95,7 +94,7 @@ pub(super) struct ReclaimLoop {
     pub(super) control: Control,
     pub(super) group: Group,
     pub(super) actuators: Actuators,
-    orders: Orders<Ticket>,
+    orders: Orders,
     splits: Splits,
     /// Attempts at taking pages, those of the kernel included, that were answered.
     nr_attempts: u64,

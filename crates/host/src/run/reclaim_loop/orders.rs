@@ -14,6 +14,7 @@
 //! - O3: an order for bytes tries no more pages than were in memory when it was given: what comes back
 //!   meanwhile is not taken again and again.
 
+use crate::remote::ClientId;
 use std::collections::VecDeque;
 use strata_linux::addr::PAGE_BYTES;
 use strata_lru::EvictPlan;
@@ -101,8 +102,8 @@ impl Quota {
 }
 
 #[derive(Debug)]
-pub(super) struct Order<Ticket> {
-    pub(super) ticket: Ticket,
+pub(super) struct Order {
+    pub(super) ticket: ClientId,
     pub(super) want: Want,
     pub(super) done: Done,
     /// The walk of a `+` command is under way.
@@ -115,40 +116,46 @@ pub(super) struct Order<Ticket> {
     pub(super) nr_waits: u32,
 }
 
-/// What became of an order, for whoever gave it.
-pub(super) type Outcome = Result<Done, OrderError>;
-
-/// The orders of a group; `Ticket` names who gave one.
-#[derive(Debug)]
-pub(in super::super) struct Orders<Ticket> {
-    pub(super) queue: VecDeque<Order<Ticket>>,
-    pub(super) done: Vec<(Ticket, Outcome)>,
-    /// How the walk ended that an order asked for last.
-    pub(super) walked: Option<Result<(), CommandError>>,
-}
-
-impl<Ticket> Default for Orders<Ticket> {
-    fn default() -> Orders<Ticket> {
-        Orders {
-            queue: VecDeque::new(),
-            done: Vec::new(),
-            walked: None,
+impl Order {
+    /// Nothing done of it yet.
+    pub(super) fn new(ticket: ClientId, want: Want) -> Order {
+        Order {
+            ticket,
+            want,
+            done: Done::default(),
+            is_walking: false,
+            eviction: None,
+            before: None,
+            nr_fruitless: 0,
+            nr_waits: 0,
         }
     }
 }
 
-impl<Ticket: PartialEq> Orders<Ticket> {
+/// What became of an order, for whoever gave it.
+pub(super) type Outcome = Result<Done, OrderError>;
+
+/// The orders of a group; its ticket says who gave one.
+#[derive(Debug, Default)]
+pub(in super::super) struct Orders {
+    pub(super) queue: VecDeque<Order>,
+    pub(super) done: Vec<(ClientId, Outcome)>,
+    /// How the walk ended that an order asked for last.
+    pub(super) walked: Option<Result<(), CommandError>>,
+}
+
+impl Orders {
     /// Whoever gave these orders has gone; a batch that is out comes back all the same.
-    pub(super) fn cancel(&mut self, ticket: &Ticket) {
-        self.queue.retain(|order| order.ticket != *ticket);
+    pub(super) fn cancel(&mut self, ticket: ClientId) {
+        self.queue.retain(|order| order.ticket != ticket);
     }
 
     /// Takes the order whose turn it is; put back, it is the last.
-    pub(super) fn next(&mut self) -> Option<Order<Ticket>> {
+    pub(super) fn next(&mut self) -> Option<Order> {
         self.queue.pop_front()
     }
 
-    pub(super) fn put_back(&mut self, order: Order<Ticket>) {
+    pub(super) fn put_back(&mut self, order: Order) {
         self.queue.push_back(order);
     }
 }
@@ -190,17 +197,8 @@ mod tests {
         assert_eq!(quota.next_batch(&done(9 * MIB_PAGES, 8 * MIB_PAGES)), 0);
     }
 
-    fn order(ticket: u32) -> Order<u32> {
-        Order {
-            ticket,
-            want: Want::Pages(Quota::new(MIB, MIB)),
-            done: Done::default(),
-            is_walking: false,
-            eviction: None,
-            before: None,
-            nr_fruitless: 0,
-            nr_waits: 0,
-        }
+    fn order(ticket: u64) -> Order {
+        Order::new(ClientId(ticket), Want::Pages(Quota::new(MIB, MIB)))
     }
 
     #[test]
@@ -212,12 +210,12 @@ mod tests {
         let mut turns = Vec::new();
         for _ in 0..4 {
             let next = orders.next().expect("one");
-            turns.push(next.ticket);
+            turns.push(next.ticket.0);
             orders.put_back(next);
         }
         assert_eq!(turns, [1, 2, 1, 1]);
-        orders.cancel(&1);
-        let left: Vec<u32> = orders.queue.iter().map(|order| order.ticket).collect();
+        orders.cancel(ClientId(1));
+        let left: Vec<u64> = orders.queue.iter().map(|order| order.ticket.0).collect();
         assert_eq!(left, [2]);
         assert!(orders.done.is_empty(), "nobody is there to be told");
     }

@@ -4,9 +4,9 @@
 //! order in which a plan is carried out (`strata_control`), nor what is acted on (`mechanism`).
 
 use super::mechanism::{Turn, sure};
-use super::orders::{Done, Order, OrderError, Outcome, Quota, Want};
+use super::orders::{Order, OrderError, Outcome, Quota, Want};
 use super::{Look, ReclaimLoop, Tick};
-use crate::remote::ClientId as Ticket;
+use crate::remote::ClientId;
 use crate::run::gauge::Gauge;
 use crate::sense::readings::Readings;
 use std::collections::VecDeque;
@@ -69,7 +69,7 @@ impl ReclaimLoop {
     /// Takes the kernel's commands, as one write to `lru_gen`.
     pub(in super::super) fn order_commands(
         &mut self,
-        ticket: Ticket,
+        ticket: ClientId,
         text: &str,
     ) -> Result<(), OrderError> {
         let all: VecDeque<_> = commands(text).collect();
@@ -83,7 +83,7 @@ impl ReclaimLoop {
     /// Takes an order to evict so much of what is in memory, whatever the budget is.
     pub(in super::super) fn order_eviction(
         &mut self,
-        ticket: Ticket,
+        ticket: ClientId,
         bytes: u64,
         usage_bytes: u64,
     ) -> Result<(), OrderError> {
@@ -93,25 +93,16 @@ impl ReclaimLoop {
         self.order(ticket, Want::Pages(Quota::new(bytes, usage_bytes)))
     }
 
-    fn order(&mut self, ticket: Ticket, want: Want) -> Result<(), OrderError> {
+    fn order(&mut self, ticket: ClientId, want: Want) -> Result<(), OrderError> {
         if self.orders.queue.len() >= QUEUED_MAX {
             return Err(OrderError::Busy);
         }
-        self.orders.queue.push_back(Order {
-            ticket,
-            want,
-            done: Done::default(),
-            is_walking: false,
-            eviction: None,
-            before: None,
-            nr_fruitless: 0,
-            nr_waits: 0,
-        });
+        self.orders.put_back(Order::new(ticket, want));
         Ok(())
     }
 
     /// The orders that are over since the last call.
-    pub(in super::super) fn take_done(&mut self) -> Vec<(Ticket, Outcome)> {
+    pub(in super::super) fn take_done(&mut self) -> Vec<(ClientId, Outcome)> {
         std::mem::take(&mut self.orders.done)
     }
 
@@ -123,8 +114,8 @@ impl ReclaimLoop {
     }
 
     /// Ends the orders of somebody who waits for them no more.
-    pub(in super::super) fn cancel_orders_of(&mut self, ticket: Ticket) {
-        self.orders.cancel(&ticket);
+    pub(in super::super) fn cancel_orders_of(&mut self, ticket: ClientId) {
+        self.orders.cancel(ticket);
     }
 
     fn can_take(&self) -> bool {
@@ -154,7 +145,7 @@ impl ReclaimLoop {
         (stats.nr_isolated_pages, stats.nr_evicted_pages.iter().sum())
     }
 
-    fn is_in_vain(&self, order: &Order<Ticket>) -> bool {
+    fn is_in_vain(&self, order: &Order) -> bool {
         // A dry run puts all of a batch back, and would find the same again.
         let most = if self.control.is_dry_run() {
             1
@@ -187,7 +178,7 @@ impl Turn<'_> {
         Some(wait_ms)
     }
 
-    fn step(&mut self, order: &mut Order<Ticket>, now: TimeMs, usage_bytes: u64) -> Step {
+    fn step(&mut self, order: &mut Order, now: TimeMs, usage_bytes: u64) -> Step {
         if let Want::Pages(quota) = order.want {
             let nr_pages = quota.next_batch(&order.done);
             if nr_pages == 0 || self.of.is_in_vain(order) {
@@ -250,7 +241,7 @@ impl Turn<'_> {
     fn begin(
         &mut self,
         command: Result<Command, CommandError>,
-        order: &mut Order<Ticket>,
+        order: &mut Order,
         now: TimeMs,
         usage_bytes: u64,
     ) -> Result<Step, CommandError> {

@@ -11,11 +11,11 @@
 //! out (the policy).
 
 use strata_lru::{
-    Aborting, Ageing, Excess, FolioId, Goal, GroupId, Isolated, Kind, LookAround, LookAroundBy,
-    NodeId, Origin, Policy, Reclaim, ReclaimRequest, RelaxedWalk, Step, TableId, Target, Verdict,
+    Aborting, Ageing, Excess, FolioId, Goal, GroupId, Isolated, Kind, NodeId, Origin, Policy,
+    Reclaim, ReclaimRequest, RelaxedWalk, Step, Target, Verdict,
 };
 
-use super::{Machine, layout::NR_TABLE_ENTRIES};
+use super::Machine;
 use crate::simulate::SimError;
 
 /// The priority of relaxed scanning.
@@ -294,7 +294,7 @@ impl<P: Policy> Machine<'_, P> {
         let slot = self.memory.slot(folio);
         if self.memory.accessed.take(slot) {
             self.spaces.ran(slot);
-            self.look_around(folio, slot);
+            self.tables().look_around(folio, slot, |_| true);
             return Verdict::Referenced;
         }
         let kind = super::kind_of(self.workload.page(self.layout.page(slot)).backing);
@@ -313,39 +313,6 @@ impl<P: Policy> Machine<'_, P> {
             }
         }
         Verdict::Evicted
-    }
-
-    /// Looks at the entries around one that was accessed, and clears those that were too. The other
-    /// folios of the batch keep their bits: they are looked at themselves, and kernels have been seen
-    /// to spare each of them (docs/validation/fidelity.md).
-    fn look_around(&mut self, folio: FolioId, slot: u32) {
-        if self.policy.walks().is_none() {
-            return;
-        }
-        let window = self.layout.window(slot);
-        let memory = &mut self.memory;
-        self.young.clear();
-        for word in super::bits::Bits::words_of(window.start, window.end) {
-            let mut bits = memory.accessed.take_of_word(word, window.start, window.end);
-            while bits != 0 {
-                let neighbour = word as u32 * u64::BITS + bits.trailing_zeros();
-                bits &= bits - 1;
-                if memory.isolated.get(neighbour) {
-                    memory.accessed.set(neighbour);
-                } else {
-                    self.young.extend(memory.folio(neighbour));
-                }
-            }
-        }
-        if let Some(walks) = self.policy.walks() {
-            walks.looked_around(LookAround {
-                folio,
-                table: TableId(u64::from(self.layout.table(slot))),
-                nr_entries: NR_TABLE_ENTRIES.min(strata_lru::NR_LOOK_AROUND_ENTRIES as u32),
-                young: &self.young,
-                by: LookAroundBy::Walker,
-            });
-        }
     }
 }
 

@@ -3,13 +3,15 @@
 //! A space has run if it was accessed since its last walk, or is the one that faults; how much it maps is told
 //! then. Who reads through a descriptor is not known, so with such a read all have run. A space that sleeps is passed over, as is by some kernels one that maps little.
 //!
+//! Where memory is in tiers each node ages by itself: a walk takes the accessed bits of one node's pages.
+//!
 //! **Owns** the spaces, and the visit. **Does not own** which spaces and tables are worth it (the policy).
 
 use std::ops::Range;
 
 use strata_lru::{
-    AccessVia, AgeingWalks, Cause, GroupId, NextSpace, NodeId, Policy, PolicyError, Scan, SpaceId,
-    Swappiness, TableBit, TableId, TableScan, Walk,
+    AccessVia, AgeingWalks, Cause, FolioId, GroupId, LookAround, LookAroundBy, NextSpace, NodeId,
+    Policy, PolicyError, Scan, SpaceId, Swappiness, TableBit, TableId, TableScan, TimeMs, Walk,
 };
 use strata_trace::Backing;
 
@@ -39,6 +41,8 @@ pub(super) struct Spaces {
     /// By slot.
     anon: Bits,
     running: Running,
+    /// What was found accessed last.
+    young: Vec<FolioId>,
 }
 
 /// Who is on a processor while reclaim walks.
@@ -62,6 +66,7 @@ impl Spaces {
             spaces: Vec::new(),
             anon: Bits::new(0),
             running: Running::Any,
+            young: Vec::new(),
         };
         let Some(walks) = policy.walks() else {
             return Ok(spaces);
@@ -131,35 +136,70 @@ impl Spaces {
 impl<P: Policy> Machine<'_, P> {
     /// Walks the group's page tables and begins a generation.
     pub(super) fn walk(&mut self, group: GroupId, swappiness: Swappiness) -> Result<(), SimError> {
+        let now = self.now;
+        let all = |_: u32| true;
+        Ok(self
+            .tables()
+            .walk(group, NodeId::default(), swappiness, now, all)?)
+    }
+
+    /// Its page tables.
+    pub(super) fn tables(&mut self) -> PageTables<'_, P> {
+        PageTables {
+            policy: &mut self.policy,
+            layout: &self.layout,
+            memory: &mut self.memory,
+            spaces: &mut self.spaces,
+        }
+    }
+}
+
+/// Page tables, and the policy that hears what is found in them.
+pub(super) struct PageTables<'a, P: ?Sized> {
+    pub(super) policy: &'a mut P,
+    pub(super) layout: &'a Layout,
+    pub(super) memory: &'a mut Memory,
+    pub(super) spaces: &'a mut Spaces,
+}
+
+impl<P: Policy + ?Sized> PageTables<'_, P> {
+    /// Walks a group's page tables for a node and begins a generation there; `lies_there` says of which slots the pages lie on
+    /// it.
+    pub(super) fn walk(
+        mut self,
+        group: GroupId,
+        node: NodeId,
+        swappiness: Swappiness,
+        now: TimeMs,
+        lies_there: impl Fn(u32) -> bool,
+    ) -> Result<(), PolicyError> {
         let Some(walks) = self.policy.walks() else {
             return Ok(());
         };
-        self.spaces.tell(walks, &self.memory);
-        let node = NodeId::default();
+        self.spaces.tell(walks, self.memory);
         let mut walk = walks.begin_walk(group, node, swappiness, Scan::Filtered)?;
         while let Some(walks) = self.policy.walks()
             && let NextSpace::Space(id) = walks.next_space(&mut walk)
         {
             for table in self.spaces.tables(id) {
-                self.visit_if_worth_it(&walk, table);
+                self.visit_if_worth_it(&walk, table, &lies_there);
             }
         }
         if let Some(walks) = self.policy.walks() {
-            walks.finish(walk, self.now);
+            walks.finish(walk, now);
         }
         Ok(())
     }
 
     /// Asks about a table, and visits it.
-    fn visit_if_worth_it(&mut self, walk: &Walk, table: u32) {
+    fn visit_if_worth_it(&mut self, walk: &Walk, table: u32, lies_there: impl Fn(u32) -> bool) {
         let Range { start, end } = self.layout.slots_of(table);
-        let memory = &self.memory;
-        if memory.mapped.is_clear(start, end) {
+        if self.memory.mapped.is_clear(start, end) {
             return;
         }
         let id = TableId(u64::from(table));
         // The bit above a table is set by the walk of the processor that sets one in it.
-        let bit = match memory.accessed.is_clear(start, end) {
+        let bit = match self.memory.accessed.is_clear(start, end) {
             true => TableBit::Clear,
             false => TableBit::Set,
         };
@@ -169,31 +209,61 @@ impl<P: Policy> Machine<'_, P> {
         if !walks.should_scan(walk, id, bit) {
             return;
         }
-        let nr_young = self.visit(table);
+        self.take_young(start..end, |_, slot| lies_there(slot));
+        let young = &self.spaces.young;
+        for folio in young {
+            self.policy.accessed(*folio, AccessVia::PageTable);
+        }
         let scan = TableScan::Read {
             nr_entries: NR_TABLE_ENTRIES,
-            nr_young,
+            nr_young: young.len() as u32,
         };
         if let Some(walks) = self.policy.walks() {
             walks.scanned(walk, id, scan);
         }
     }
 
-    /// Takes the accessed bits of a table and reports them; how many there were.
-    pub(super) fn visit(&mut self, table: u32) -> u32 {
-        let Range { start, end } = self.layout.slots_of(table);
-        let mut nr_young = 0;
+    /// Looks at the entries around one that was accessed, and clears those that were too. The other
+    /// folios of the batch keep their bits: they are looked at themselves, and kernels have been seen
+    /// to spare each of them (docs/validation/fidelity.md).
+    pub(super) fn look_around(
+        mut self,
+        folio: FolioId,
+        slot: u32,
+        lies_there: impl Fn(u32) -> bool,
+    ) {
+        if self.policy.walks().is_none() {
+            return;
+        }
+        self.take_young(self.layout.window(slot), |memory, slot| {
+            lies_there(slot) && !memory.isolated.get(slot)
+        });
+        if let Some(walks) = self.policy.walks() {
+            walks.looked_around(LookAround {
+                folio,
+                table: TableId(u64::from(self.layout.table(slot))),
+                nr_entries: NR_TABLE_ENTRIES.min(strata_lru::NR_LOOK_AROUND_ENTRIES as u32),
+                young: &self.spaces.young,
+                by: LookAroundBy::Walker,
+            });
+        }
+    }
+
+    /// Clears the accessed bits of these slots, as far as `takes` says so, and notes whose they were.
+    fn take_young(&mut self, slots: Range<u32>, takes: impl Fn(&Memory, u32) -> bool) {
+        let Range { start, end } = slots;
+        let (memory, young) = (&mut *self.memory, &mut self.spaces.young);
+        young.clear();
         for word in Bits::words_of(start, end) {
-            let mut bits = self.memory.accessed.take_of_word(word, start, end);
-            nr_young += bits.count_ones();
+            let mut bits = memory.accessed.take_of_word(word, start, end);
             while bits != 0 {
                 let slot = word as u32 * u64::BITS + bits.trailing_zeros();
                 bits &= bits - 1;
-                if let Some(folio) = self.memory.folio(slot) {
-                    self.policy.accessed(folio, AccessVia::PageTable);
+                match takes(memory, slot) {
+                    true => young.extend(memory.folio(slot)),
+                    false => memory.accessed.set(slot),
                 }
             }
         }
-        nr_young
     }
 }

@@ -213,7 +213,7 @@ impl TierMachine<'_> {
             let slot = self.memory.slot(*folio);
             fates.push(if self.memory.accessed.take(slot) {
                 self.spaces.ran(slot);
-                self.look_around(slot);
+                self.look_around(*folio, slot);
                 Fate::Tried(Verdict::Referenced)
             } else {
                 self.below(slot, &mut purpose)?

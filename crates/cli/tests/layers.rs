@@ -10,7 +10,7 @@ use serde_json::Value;
 /// A crate of the workspace, and the other crates of the workspace it may depend on.
 const LAYERS: [(&str, &[&str]); 7] = [
     ("strata-lru", &[]),
-    ("strata-trace", &[]),
+    ("strata-trace", &["strata-lru"]),
     (
         "strata-sim",
         &["strata-control", "strata-lru", "strata-trace"],

@@ -31,33 +31,19 @@ pub fn write_csv(accesses: &[Access], mut out: impl Write) -> io::Result<()> {
     Ok(())
 }
 
-impl Op {
-    /// `read` or `write`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Op::Read => "read",
-            Op::Write => "write",
-        }
-    }
-}
+strata_lru::named!(impl Op {
+    Read = "read",
+    Write = "write",
+});
 
-impl Via {
-    /// `mmap` or `fd`, as on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Via::PageTable => "mmap",
-            Via::FileDescriptor => "fd",
-        }
-    }
-}
+// As on the command line.
+strata_lru::named!(impl Via {
+    PageTable = "mmap",
+    FileDescriptor = "fd",
+});
 
-impl Backing {
-    /// `anon`, `file` or `code`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Backing::Anon => "anon",
-            Backing::File => "file",
-            Backing::Code => "code",
-        }
-    }
-}
+strata_lru::named!(impl Backing {
+    Anon = "anon",
+    File = "file",
+    Code = "code",
+});

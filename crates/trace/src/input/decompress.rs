@@ -3,7 +3,6 @@
 //! **Owns** which compressions are known and how much memory each may take. **Does not own** what
 //! comes out.
 
-use std::fmt;
 use std::io::{self, Cursor, Read};
 
 use flate2::read::MultiGzDecoder;
@@ -17,17 +16,19 @@ const ZSTD_WINDOW_LOG: u32 = 27;
 /// Bytes that tell compressions apart.
 const MAGIC_BYTES: u64 = 6;
 
-/// How the file is compressed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Compression {
-    /// Not at all.
-    None,
-    /// gzip, one or more members.
-    Gz,
-    /// xz, one or more streams.
-    Xz,
-    /// Zstandard, one or more frames.
-    Zst,
+strata_lru::named! {
+    /// How the file is compressed.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Compression {
+        /// Not at all.
+        None = "none",
+        /// gzip, one or more members.
+        Gz = "gz",
+        /// xz, one or more streams.
+        Xz = "xz",
+        /// Zstandard, one or more frames.
+        Zst = "zst",
+    }
 }
 
 impl Compression {
@@ -40,22 +41,6 @@ impl Compression {
             [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Compression::Zst,
             _ => Compression::None,
         }
-    }
-
-    /// The name, which is also the usual ending.
-    pub fn name(self) -> &'static str {
-        match self {
-            Compression::None => "none",
-            Compression::Gz => "gz",
-            Compression::Xz => "xz",
-            Compression::Zst => "zst",
-        }
-    }
-}
-
-impl fmt::Display for Compression {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 

@@ -54,72 +54,37 @@ pub const ORACLE_MEMORY_PAGES: u32 = 16384;
 /// Smallest and largest memory a sequence is defined for.
 const MEMORY_PAGES: std::ops::RangeInclusive<u64> = 64..=1 << 24;
 
-/// How pages are accessed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OracleMode {
-    /// `pread` of a file.
-    FdRead,
-    /// Loads from a mapped file.
-    MmapRead,
-    /// Private anonymous memory.
-    Anon,
-    /// Turns of `Anon` and `FdRead` in two processes.
-    Mixed,
-}
-
-/// In which order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OraclePattern {
-    /// Any page.
-    Uniform,
-    /// Zipf's law.
-    Zipf,
-    /// A hot set and scans.
-    HotScan,
-    /// Round and round.
-    Loop,
-    /// Two working sets, one after the other.
-    Phase,
-    /// Turns of two Zipf sets; the one that [`OracleMode::Mixed`] plays.
-    Mixed,
-}
-
-impl OracleMode {
-    /// Every mode.
-    pub const ALL: [OracleMode; 4] = [Self::FdRead, Self::MmapRead, Self::Anon, Self::Mixed];
-
-    /// Name of the mode.
-    pub fn name(self) -> &'static str {
-        match self {
-            OracleMode::FdRead => "fdread",
-            OracleMode::MmapRead => "mmapread",
-            OracleMode::Anon => "anon",
-            OracleMode::Mixed => "mixed",
-        }
+strata_lru::named! {
+    /// How pages are accessed.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum OracleMode {
+        /// `pread` of a file.
+        FdRead = "fdread",
+        /// Loads from a mapped file.
+        MmapRead = "mmapread",
+        /// Private anonymous memory.
+        Anon = "anon",
+        /// Turns of `Anon` and `FdRead` in two processes.
+        Mixed = "mixed",
     }
 }
 
-impl OraclePattern {
-    /// Every pattern.
-    pub const ALL: [OraclePattern; 6] = [
-        Self::Uniform,
-        Self::Zipf,
-        Self::HotScan,
-        Self::Loop,
-        Self::Phase,
-        Self::Mixed,
-    ];
-
-    /// Name of the pattern.
-    pub fn name(self) -> &'static str {
-        match self {
-            OraclePattern::Uniform => "uniform",
-            OraclePattern::Zipf => "zipf",
-            OraclePattern::HotScan => "hotscan",
-            OraclePattern::Loop => "loop",
-            OraclePattern::Phase => "phase",
-            OraclePattern::Mixed => "mixed",
-        }
+strata_lru::named! {
+    /// In which order.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum OraclePattern {
+        /// Any page.
+        Uniform = "uniform",
+        /// Zipf's law.
+        Zipf = "zipf",
+        /// A hot set and scans.
+        HotScan = "hotscan",
+        /// Round and round.
+        Loop = "loop",
+        /// Two working sets, one after the other.
+        Phase = "phase",
+        /// Turns of two Zipf sets; the one that [`OracleMode::Mixed`] plays.
+        Mixed = "mixed",
     }
 }
 
@@ -141,11 +106,9 @@ impl OracleSequence {
     pub(crate) fn parse(name: &str, options: &mut Options<'_>) -> Result<Self, GeneratorError> {
         let unknown = || GeneratorError::UnknownOracle(name.to_owned());
         let (mode, pattern) = name.split_once('/').ok_or_else(unknown)?;
-        let mode = OracleMode::ALL.into_iter().find(|of| of.name() == mode);
-        let pattern = OraclePattern::ALL
-            .into_iter()
-            .find(|of| of.name() == pattern);
-        let (mode, pattern) = mode.zip(pattern).ok_or_else(unknown)?;
+        let mode = OracleMode::ALL.iter().find(|of| of.name() == mode);
+        let pattern = OraclePattern::ALL.iter().find(|of| of.name() == pattern);
+        let (mode, pattern) = mode.copied().zip(pattern.copied()).ok_or_else(unknown)?;
         if mode == OracleMode::Mixed && pattern != OraclePattern::Mixed {
             return Err(unknown());
         }

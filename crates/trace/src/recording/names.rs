@@ -66,49 +66,28 @@ pub struct FileName {
     pub path: String,
 }
 
-/// What is known of a file's name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NameKnown {
-    /// The file was at this path when the recording first told of it.
-    Path,
-    /// The file was at this place in its file system, which is mounted nowhere that could be seen.
-    Inside,
-    /// The file was deleted already; the path was its last one.
-    Deleted,
-    /// Nothing: the kernel has forgotten the name.
-    Nothing,
+strata_lru::named! {
+    /// What is known of a file's name.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum NameKnown {
+        /// The file was at this path when the recording first told of it.
+        Path = "path",
+        /// The file was at this place in its file system, which is mounted nowhere that could be seen.
+        Inside = "inside",
+        /// The file was deleted already; the path was its last one.
+        Deleted = "deleted",
+        /// Nothing: the kernel has forgotten the name.
+        Nothing = "nothing",
+    }
 }
 
 impl NameKnown {
-    const ALL: [NameKnown; 4] = [
-        NameKnown::Path,
-        NameKnown::Inside,
-        NameKnown::Deleted,
-        NameKnown::Nothing,
-    ];
-
-    /// The word for it in answers of programs.
-    pub fn word(self) -> &'static str {
-        match self {
-            NameKnown::Path => "path",
-            NameKnown::Inside => "inside",
-            NameKnown::Deleted => "deleted",
-            NameKnown::Nothing => "nothing",
-        }
-    }
-
     fn number(self) -> u64 {
-        match self {
-            NameKnown::Path => 0,
-            NameKnown::Inside => 1,
-            NameKnown::Deleted => 2,
-            NameKnown::Nothing => 3,
-        }
+        self as u64
     }
 
     fn of(number: u64) -> Option<NameKnown> {
-        let mut all = NameKnown::ALL.into_iter();
-        all.find(|known| known.number() == number)
+        NameKnown::ALL.get(usize::try_from(number).ok()?).copied()
     }
 }
 

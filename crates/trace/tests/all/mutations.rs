@@ -36,7 +36,7 @@ impl Random {
 fn every_format_has_a_fuzz_target() {
     let fuzz = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz");
     let manifest = fs::read_to_string(fuzz.join("Cargo.toml")).expect("fuzz/Cargo.toml");
-    let formats = Format::ALL.map(Format::name);
+    let formats = Format::NAMES;
     for name in formats.iter().chain(&["guessed", "recording"]) {
         let name = name.replace('-', "_");
         let target = fuzz.join(format!("fuzz_targets/{name}.rs"));

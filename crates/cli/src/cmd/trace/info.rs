@@ -121,7 +121,7 @@ impl FileRecord {
             file,
             group: name.map(|name| name.group.clone()).unwrap_or_default(),
             path: name.map(|name| name.path.clone()).unwrap_or_default(),
-            known: name.map_or(NameKnown::Nothing, |name| name.known).word(),
+            known: name.map_or(NameKnown::Nothing, |name| name.known).name(),
             accessed_pages: info.nr_accessed,
             appeared_pages: info.nr_appeared,
         }

@@ -4,97 +4,75 @@
 
 use std::borrow::Cow;
 
-use super::Record;
+use super::{ReclaimRecord, Record};
 
-const COLUMNS: [&str; 30] = [
-    "trace",
-    "policy",
-    "memory_pages",
-    "accesses",
-    "distinct_pages",
-    "footprint_pages",
-    "misses",
-    "miss_ratio",
-    "refaults",
-    "anon_misses",
-    "file_misses",
-    "estimated_total_ns",
-    "estimated_access_ns",
-    "estimated_write_ns",
-    "estimated_reclaim_ns",
-    "swappiness",
-    "scanned_pages",
-    "stolen_anon_pages",
-    "stolen_file_pages",
-    "promoted_pages",
-    "activated_pages",
-    "demoted_pages",
-    "protected_pages",
-    "written_pages",
-    "refaulted_pages",
-    "refaulted_recent_pages",
-    "ageing_runs",
-    "walked_ptes",
-    "bloom_hits",
-    "bloom_skips",
+/// A column: its name, and what is in it for a record.
+type Column<Of, Cell> = (&'static str, fn(&Of) -> Cell);
+
+/// Columns that every run has.
+const OF_RUN: [Column<Record, String>; 15] = [
+    ("trace", |of| quoted(&of.trace).into_owned()),
+    ("policy", |of| quoted(&of.policy).into_owned()),
+    ("memory_pages", |of| of.memory_pages.to_string()),
+    ("accesses", |of| of.accesses.to_string()),
+    ("distinct_pages", |of| of.distinct_pages.to_string()),
+    ("footprint_pages", |of| of.footprint_pages.to_string()),
+    ("misses", |of| of.misses.to_string()),
+    ("miss_ratio", |of| of.miss_ratio.to_string()),
+    ("refaults", |of| of.refaults.to_string()),
+    ("anon_misses", |of| of.misses_by_kind[0].to_string()),
+    ("file_misses", |of| of.misses_by_kind[1].to_string()),
+    ("estimated_total_ns", |of| {
+        of.estimated_time.total_ns.to_string()
+    }),
+    ("estimated_access_ns", |of| {
+        of.estimated_time.access_ns.to_string()
+    }),
+    ("estimated_write_ns", |of| {
+        of.estimated_time.write_ns.to_string()
+    }),
+    ("estimated_reclaim_ns", |of| {
+        of.estimated_time.reclaim_ns.to_string()
+    }),
 ];
 
 /// Columns that only a policy with a mechanism has.
-const NR_RECLAIM_COLUMNS: usize = 15;
+const OF_RECLAIM: [Column<ReclaimRecord, u64>; 15] = [
+    ("swappiness", |of| u64::from(of.swappiness)),
+    ("scanned_pages", |of| of.counts.nr_scanned),
+    ("stolen_anon_pages", |of| of.counts.nr_stolen[0]),
+    ("stolen_file_pages", |of| of.counts.nr_stolen[1]),
+    ("promoted_pages", |of| of.counts.nr_promoted),
+    ("activated_pages", |of| of.counts.nr_activated),
+    ("demoted_pages", |of| of.counts.nr_demoted),
+    ("protected_pages", |of| of.counts.nr_protected),
+    ("written_pages", |of| of.counts.nr_written),
+    ("refaulted_pages", |of| {
+        of.counts.nr_refaulted.iter().flatten().sum()
+    }),
+    ("refaulted_recent_pages", |of| {
+        of.counts.nr_refaulted_recent.iter().flatten().sum()
+    }),
+    ("ageing_runs", |of| of.counts.nr_ageing_runs),
+    ("walked_ptes", |of| of.counts.nr_ptes_walked),
+    ("bloom_hits", |of| of.counts.nr_bloom_hits),
+    ("bloom_skips", |of| of.counts.nr_bloom_skips),
+];
 
 pub(super) fn text(records: &[Record]) -> String {
-    let mut text = COLUMNS.join(",");
-    text.push_str("\r\n");
+    let names = OF_RUN.iter().map(|(name, _)| *name);
+    let names = names.chain(OF_RECLAIM.iter().map(|(name, _)| *name));
+    let mut text = names.collect::<Vec<_>>().join(",") + "\r\n";
     for record in records {
-        text.push_str(&cells(record).join(","));
-        text.push_str("\r\n");
+        let of_run = OF_RUN.iter().map(|(_, cell)| cell(record));
+        let of_reclaim = OF_RECLAIM.iter().map(|(_, number)| {
+            let reclaim = record.reclaim.as_ref();
+            reclaim.map_or_else(String::new, |of| number(of).to_string())
+        });
+        let cells: Vec<String> = of_run.chain(of_reclaim).collect();
+        text += &(cells.join(",") + "\r\n");
     }
     text
-}
-
-fn cells(record: &Record) -> Vec<String> {
-    let time = &record.estimated_time;
-    let mut cells = vec![
-        quoted(&record.trace).into_owned(),
-        quoted(&record.policy).into_owned(),
-        record.memory_pages.to_string(),
-        record.accesses.to_string(),
-        record.distinct_pages.to_string(),
-        record.footprint_pages.to_string(),
-        record.misses.to_string(),
-        record.miss_ratio.to_string(),
-        record.refaults.to_string(),
-        record.misses_by_kind[0].to_string(),
-        record.misses_by_kind[1].to_string(),
-        time.total_ns.to_string(),
-        time.access_ns.to_string(),
-        time.write_ns.to_string(),
-        time.reclaim_ns.to_string(),
-    ];
-    let Some(reclaim) = &record.reclaim else {
-        cells.extend([const { String::new() }; NR_RECLAIM_COLUMNS]);
-        return cells;
-    };
-    let counts = &reclaim.counts;
-    let numbers: [u64; NR_RECLAIM_COLUMNS] = [
-        u64::from(reclaim.swappiness),
-        counts.nr_scanned,
-        counts.nr_stolen[0],
-        counts.nr_stolen[1],
-        counts.nr_promoted,
-        counts.nr_activated,
-        counts.nr_demoted,
-        counts.nr_protected,
-        counts.nr_written,
-        counts.nr_refaulted.iter().flatten().sum(),
-        counts.nr_refaulted_recent.iter().flatten().sum(),
-        counts.nr_ageing_runs,
-        counts.nr_ptes_walked,
-        counts.nr_bloom_hits,
-        counts.nr_bloom_skips,
-    ];
-    cells.extend(numbers.map(|number| number.to_string()));
-    cells
 }
 
 fn quoted(text: &str) -> Cow<'_, str> {

@@ -1,6 +1,6 @@
 //! A comparison as a table: a figure a row, an arm three columns; then what one arm is to another.
 //!
-//! **Owns** labels, units and spacing. **Does not own** any number (`strata_host::compare`).
+//! **Owns** units and spacing. **Does not own** any number or label (`strata_host::compare`).
 //!
 //! **Invariants** I1: a figure that no arm knows has no row; one that an arm does not know is a dash.
 
@@ -133,7 +133,7 @@ fn figures(arms: &[ArmSummary], nr_rounds: u32) -> String {
         if known.iter().all(Option::is_none) {
             continue;
         }
-        let mut row = vec![label(metric).to_owned()];
+        let mut row = vec![metric.label().to_owned()];
         for spread in known {
             row.extend(match spread {
                 Some(spread) => [
@@ -175,7 +175,7 @@ fn ratios_table(ratios: &ArmRatios) -> String {
     let title = format!("{} / {}", ratios.arm, ratios.over);
     let rows = ratios.ratios.iter().map(|(metric, ratio)| {
         [
-            label(*metric).to_owned(),
+            metric.label().to_owned(),
             format!("{:.2}", ratio.median),
             format!("{:.2}", ratio.worst),
             ratio.worst_round.to_string(),
@@ -195,31 +195,6 @@ fn warnings(comparison: &Comparison) -> BTreeMap<String, usize> {
         }
     }
     found
-}
-
-fn label(metric: Metric) -> &'static str {
-    match metric {
-        Metric::Wall => "time",
-        Metric::Throughput => "operations/s",
-        Metric::OperationsPerCpu => "operations/CPU s",
-        Metric::Neighbours => "neighbours' iterations/s",
-        Metric::MajorFaults => "major faults",
-        Metric::FaultsPerThousand => "major faults/1000 operations",
-        Metric::MinorFaults => "minor faults",
-        Metric::Refaults => "refaulted pages",
-        Metric::DiskRead => "read from disks",
-        Metric::Peak => "memory, peak",
-        Metric::Mean => "memory, mean",
-        Metric::FullMean => "memory, mean once full",
-        Metric::AboveBudget => "time above budget",
-        Metric::LimitRaises => "limit gave way",
-        Metric::Zram => "compressed swap",
-        Metric::StrataMemory => "Strata's memory",
-        Metric::CommandCpu => "CPU of the command",
-        Metric::StrataCpu => "CPU of Strata",
-        Metric::KernelThreadsCpu => "CPU of kernel threads",
-        Metric::TotalCpu => "CPU of everything",
-    }
 }
 
 fn value(metric: Metric, value: f64) -> String {

@@ -1,7 +1,7 @@
 //! The figures of one run of the command: what each is called, its unit, and which way is better.
 //!
 //! **Owns** the list of figures; names have their unit in them. **Does not own** where a figure comes from (`arm`), nor how
-//! it is shown (the binary).
+//! its value is shown (the binary).
 //!
 //! **Invariants** I1: a figure that is not known is `None`, never 0. I2: every figure has one name, and names differ.
 
@@ -18,9 +18,9 @@ pub enum Better {
     Higher,
 }
 
-/// Makes the list of figures: what each is, and its name in JSON, with the unit.
+/// Makes the list of figures: what each is, its name in JSON, with the unit, and what people call it.
 macro_rules! metrics {
-    ($($(#[$doc:meta])* $metric:ident = $name:literal,)*) => {
+    ($($(#[$doc:meta])* $metric:ident = $name:literal: $label:literal,)*) => {
         /// One figure of a run.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
         pub enum Metric {
@@ -37,51 +37,58 @@ macro_rules! metrics {
                     $(Metric::$metric => $name,)*
                 }
             }
+
+            /// What people call it.
+            pub fn label(self) -> &'static str {
+                match self {
+                    $(Metric::$metric => $label,)*
+                }
+            }
         }
     };
 }
 
 metrics! {
     /// Wall time from the start of the command to its end.
-    Wall = "wall_ms",
+    Wall = "wall_ms": "time",
     /// Operations a second, by the command's own output.
-    Throughput = "throughput_per_s",
+    Throughput = "throughput_per_s": "operations/s",
     /// Operations for each second of CPU time of everything together.
-    OperationsPerCpu = "operations_per_cpu_s",
+    OperationsPerCpu = "operations_per_cpu_s": "operations/CPU s",
     /// Iterations a second of the busy loops beside the command.
-    Neighbours = "neighbour_iterations_per_s",
+    Neighbours = "neighbour_iterations_per_s": "neighbours' iterations/s",
     /// Major faults of the command.
-    MajorFaults = "nr_major_faults",
+    MajorFaults = "nr_major_faults": "major faults",
     /// Major faults for each 1000 operations.
-    FaultsPerThousand = "nr_major_faults_per_1000_operations",
+    FaultsPerThousand = "nr_major_faults_per_1000_operations": "major faults/1000 operations",
     /// Minor faults of the command.
-    MinorFaults = "nr_minor_faults",
+    MinorFaults = "nr_minor_faults": "minor faults",
     /// Pages that came back after they were reclaimed, by the kernel's counters of the group.
-    Refaults = "nr_refaulted_pages",
+    Refaults = "nr_refaulted_pages": "refaulted pages",
     /// Read from all disks of the machine meanwhile.
-    DiskRead = "disk_read_bytes",
+    DiskRead = "disk_read_bytes": "read from disks",
     /// Highest usage of the group.
-    Peak = "peak_bytes",
+    Peak = "peak_bytes": "memory, peak",
     /// Mean usage of the group.
-    Mean = "mean_bytes",
+    Mean = "mean_bytes": "memory, mean",
     /// Mean usage of the group since it was full.
-    FullMean = "full_mean_bytes",
+    FullMean = "full_mean_bytes": "memory, mean once full",
     /// Time for which usage was above the budget.
-    AboveBudget = "above_budget_ms",
+    AboveBudget = "above_budget_ms": "time above budget",
     /// Times that the hard limit behind Strata's budget gave way.
-    LimitRaises = "nr_limit_raises",
+    LimitRaises = "nr_limit_raises": "limit gave way",
     /// Memory that compressed swap took for the command.
-    Zram = "zram_bytes",
+    Zram = "zram_bytes": "compressed swap",
     /// Resident memory of Strata and its keeper.
-    StrataMemory = "strata_bytes",
+    StrataMemory = "strata_bytes": "Strata's memory",
     /// CPU time of the command.
-    CommandCpu = "command_cpu_ms",
+    CommandCpu = "command_cpu_ms": "CPU of the command",
     /// CPU time of Strata and its keeper.
-    StrataCpu = "strata_cpu_ms",
+    StrataCpu = "strata_cpu_ms": "CPU of Strata",
     /// CPU time of all kernel threads of the machine meanwhile.
-    KernelThreadsCpu = "kernel_threads_cpu_ms",
+    KernelThreadsCpu = "kernel_threads_cpu_ms": "CPU of kernel threads",
     /// The three together.
-    TotalCpu = "total_cpu_ms",
+    TotalCpu = "total_cpu_ms": "CPU of everything",
 }
 
 impl Metric {

@@ -5,11 +5,9 @@
 
 use super::conversation::{Asked, Conversation, Interest, Language};
 use rustix::event::{PollFd, PollFlags};
-use rustix::io::Errno;
-use std::io;
-use std::net::TcpListener;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::net::UnixListener;
+use rustix::io::{Errno, retry_on_intr};
+use rustix::net::{SocketFlags, accept_with};
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 /// Connections of one listener.
@@ -28,48 +26,6 @@ impl ClientId {
     pub(super) const TEXTFILE: ClientId = ClientId(0);
 }
 
-/// Where clients come in.
-#[derive(Debug)]
-pub(super) enum Listener {
-    /// The control socket.
-    Unix(UnixListener),
-    /// The metrics port.
-    Tcp(TcpListener),
-}
-
-impl Listener {
-    fn accept(&self) -> io::Result<OwnedFd> {
-        match self {
-            Listener::Unix(listener) => {
-                let stream = listener.accept()?.0;
-                stream.set_nonblocking(true)?;
-                Ok(stream.into())
-            }
-            Listener::Tcp(listener) => {
-                let stream = listener.accept()?.0;
-                stream.set_nonblocking(true)?;
-                Ok(stream.into())
-            }
-        }
-    }
-
-    fn language(&self) -> Language {
-        match self {
-            Listener::Unix(_) => Language::Lines,
-            Listener::Tcp(_) => Language::Http,
-        }
-    }
-}
-
-impl AsFd for Listener {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Listener::Unix(listener) => listener.as_fd(),
-            Listener::Tcp(listener) => listener.as_fd(),
-        }
-    }
-}
-
 #[derive(Debug)]
 struct Client {
     id: ClientId,
@@ -82,7 +38,9 @@ struct Client {
 /// A listener with its connections.
 #[derive(Debug)]
 pub(super) struct Pool {
-    listener: Listener,
+    listener: OwnedFd,
+    /// What is spoken with who comes in.
+    language: Language,
     clients: Vec<Client>,
     /// Clients that have gone: nobody waits for the answers to what they asked.
     left: Vec<ClientId>,
@@ -91,9 +49,10 @@ pub(super) struct Pool {
 
 impl Pool {
     /// A pool to which nobody is connected; the listener must not block.
-    pub(super) fn new(listener: Listener) -> Pool {
+    pub(super) fn new(listener: impl Into<OwnedFd>, language: Language) -> Pool {
         Pool {
-            listener,
+            listener: listener.into(),
+            language,
             clients: Vec::new(),
             left: Vec::new(),
             accepts_from: None,
@@ -180,7 +139,8 @@ impl Pool {
         self.accepts_from = None;
         // No more than fit, so that one busy listener never keeps the rest from being served.
         for _ in 0..CLIENTS_MAX {
-            match self.listener.accept() {
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            match retry_on_intr(|| accept_with(&self.listener, flags)) {
                 Ok(connection) => {
                     if !self.has_room() {
                         // Closed unheard: everybody else is waiting for us.
@@ -190,11 +150,11 @@ impl Pool {
                     self.clients.push(Client {
                         id: ClientId(*next_id),
                         connection,
-                        talk: Conversation::new(self.listener.language(), now),
+                        talk: Conversation::new(self.language, now),
                         is_ready: true,
                     });
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(Errno::AGAIN) => return,
                 Err(error) => {
                     tracing::debug!("a connection was not accepted: {error}");
                     self.accepts_from = Some(now + ACCEPT_PAUSE);

@@ -14,8 +14,8 @@
 //! - S2: what asks too often is turned away, not queued.
 
 use super::MetricsConfig;
-use super::conversation::Asked;
-use super::pool::{ClientId, Listener, Pool};
+use super::conversation::{Asked, Language};
+use super::pool::{ClientId, Pool};
 use super::request::Request;
 use super::textfile::Textfile;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -120,15 +120,15 @@ impl RemoteServer {
     /// Starts the thread.
     pub(crate) fn start(doors: Doors) -> io::Result<RemoteServer> {
         let (socket, path) = doors.socket.unzip();
-        let socket = socket.map(Listener::Unix);
-        let port = doors.port.map(Listener::Tcp);
+        let socket = socket.map(|socket| Pool::new(socket, Language::Lines));
+        let port = doors.port.map(|port| Pool::new(port, Language::Http));
         let (asks_in, asks) = sync_channel(ASKS_MAX);
         let (answers, answers_out) = channel();
         let new_event = || eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map(Arc::new);
         let (asked, wake) = (new_event()?, new_event()?);
         let is_stopping = Arc::new(AtomicBool::new(false));
         let talker = Talker {
-            pools: socket.into_iter().chain(port).map(Pool::new).collect(),
+            pools: socket.into_iter().chain(port).collect(),
             asks: asks_in,
             answers: answers_out,
             asked: Arc::clone(&asked),

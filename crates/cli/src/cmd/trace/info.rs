@@ -2,12 +2,14 @@
 //!
 //! **Owns** the two forms of the answer. **Does not own** the counting (`strata_trace::Summary`).
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::TypedValueParser;
 use serde::Serialize;
 use strata_sim::report::grouped;
 use strata_trace::Summary;
 use strata_trace::recording::{FileInfo, NameKnown, RecordingInfo};
 
+use crate::args::{Format, one_of};
 use crate::print;
 use crate::source::SourceArgs;
 
@@ -31,16 +33,16 @@ pub(crate) struct InfoArgs {
     source: SourceArgs,
 
     /// How the answer is printed
-    #[arg(long, value_enum, default_value = "table")]
-    format: InfoFormat,
+    #[arg(long, value_name = "FORMAT", value_parser = format_arg(), default_value = "table")]
+    format: Format,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum InfoFormat {
-    /// For people
-    Table,
-    /// One object: traces, a record each
-    Json,
+/// Reads how it is printed.
+fn format_arg() -> impl TypedValueParser<Value = Format> {
+    one_of([
+        ("table", "For people", Format::Text),
+        ("json", "One object: traces, a record each", Format::Json),
+    ])
 }
 
 /// What is told of a trace, in this order.
@@ -230,17 +232,11 @@ pub(super) fn run(args: &InfoArgs) -> anyhow::Result<()> {
             recording,
         ));
     }
-    match args.format {
-        InfoFormat::Json => {
-            let answer = Answer { traces };
-            print::data(serde_json::to_string_pretty(&answer)? + "\n")?;
-        }
-        InfoFormat::Table => {
-            let tables: Vec<String> = traces.iter().map(table).collect();
-            print::data(tables.join("\n"))?;
-        }
-    }
-    Ok(())
+    let answer = Answer { traces };
+    print::pretty_answer(args.format, &answer, || {
+        let tables: Vec<String> = answer.traces.iter().map(table).collect();
+        tables.join("\n")
+    })
 }
 
 fn table(record: &Record) -> String {

@@ -164,7 +164,6 @@ pub struct TargetView {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guard: Option<GuardView>,
     /// Page cache by file, of a cgroup that is watched; `None` until a census has ended.
-    #[serde(serialize_with = "as_report")]
     pub files: Option<Arc<FilesReport>>,
 }
 
@@ -248,7 +247,6 @@ impl WindowView {
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct MappingView {
     /// Path or name as `/proc` prints it; empty for anonymous memory.
-    #[serde(serialize_with = "as_text")]
     pub name: Arc<str>,
     /// What the mapping is.
     pub class: MappingClass,
@@ -262,17 +260,6 @@ pub struct MappingView {
     pub windows: [WindowView; WINDOWS_S.len()],
     /// As of the target.
     pub idle_bytes: Option<u64>,
-}
-
-fn as_report<S: serde::Serializer>(
-    files: &Option<Arc<FilesReport>>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    serde::Serialize::serialize(&files.as_deref(), serializer)
-}
-
-fn as_text<S: serde::Serializer>(name: &Arc<str>, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(name)
 }
 
 /// How far what walks saw can be trusted: how long they have gone on, and how far apart they are.

@@ -96,14 +96,7 @@ fn open_mount(file: &FileId, mount: &Path) -> Option<(OwnedFd, u64)> {
     let found = open_file(mount, flags, Mode::empty()).ok()?;
     let device = fstat(&found).ok()?.st_dev;
     let kind = fstatfs(&found).ok()?;
-    (device_of(device) == file.device).then_some((found, kind.f_type as u64))
-}
-
-fn device_of(number: u64) -> Device {
-    Device {
-        major: rustix::fs::major(number),
-        minor: rustix::fs::minor(number),
-    }
+    (Device::of(device) == file.device).then_some((found, kind.f_type as u64))
 }
 
 /// How a file system writes the handle of a file; `None`: it is not known.
@@ -133,7 +126,7 @@ fn handle_of(file: &FileId, file_system: u64) -> Option<Handle> {
 
 fn open_found(file: &FileId, handle: &OwnedFd) -> Result<File, Left> {
     let found = fstat(handle).map_err(refused)?;
-    if (device_of(found.st_dev), found.st_ino) != (file.device, file.inode) {
+    if (Device::of(found.st_dev), found.st_ino) != (file.device, file.inode) {
         return Err(Left::Replaced);
     }
     if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
@@ -173,12 +166,13 @@ mod tests {
 
     fn id_of(path: &Path) -> FileId {
         let found = fs::metadata(path).expect("it is there");
-        let device = Device {
-            major: rustix::fs::major(found.dev()),
-            minor: rustix::fs::minor(found.dev()),
-        };
         let generation = generation_at(path).unwrap_or_default();
-        FileId::new(device, found.ino(), u64::from(generation), 0)
+        FileId::new(
+            Device::of(found.dev()),
+            found.ino(),
+            u64::from(generation),
+            0,
+        )
     }
 
     fn generation_at(path: &Path) -> Option<u32> {

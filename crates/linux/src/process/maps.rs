@@ -66,6 +66,16 @@ pub struct Device {
     pub minor: u32,
 }
 
+impl Device {
+    /// The device that `stat` gives this number.
+    pub(crate) fn of(number: u64) -> Device {
+        Device {
+            major: rustix::fs::major(number),
+            minor: rustix::fs::minor(number),
+        }
+    }
+}
+
 /// One line of `/proc/PID/maps`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RawMapping {

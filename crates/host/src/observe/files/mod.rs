@@ -20,8 +20,8 @@ use std::path::{Path, PathBuf};
 use super::ledger::OnNodes;
 use strata_linux::access::AccessError;
 use strata_linux::access::census::{
-    Budget, Census, CensusCost, FileId, FileName, FileNames, FilePart, IdleEstimate, Question,
-    Sums, Taken, size_at,
+    Budget, Census, CensusCost, FileId, FileName, FileNames, FilePart, Identity, IdleEstimate,
+    Question, Sums, Taken, size_at,
 };
 use strata_linux::addr::PAGE_BYTES;
 use strata_linux::cgroup::{CgroupError, GroupNames, GroupReader};
@@ -365,13 +365,11 @@ fn directory(path: &Path) -> Result<PathBuf, FilesError> {
     Ok(found)
 }
 
-/// What is one row: device and number of the file, and the group.
-type Key = ((u32, u32), u64, u64, u64);
+/// What is one row: the file, and the group.
+type Key = (Identity, u64);
 
 fn key(part: &FilePart) -> Key {
-    let file = &part.file;
-    let device = (file.device.major, file.device.minor);
-    (device, file.inode, file.generation, part.group_id)
+    (part.file.identity(), part.group_id)
 }
 
 /// Bytes of each row by memory node, where they are told apart.

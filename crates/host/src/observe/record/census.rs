@@ -24,7 +24,9 @@ use strata_trace::recording::{FileName, NameKnown};
 use super::files::{COUNT_FULL, FoundPages, Left, ListedFile};
 use crate::engine::census::{self as room, Told};
 use crate::observe::SpaceNumbers;
-use strata_linux::access::census::{self, Arrivals, FileId, FileNames, GroupPages, is_at};
+use strata_linux::access::census::{
+    self, Arrivals, FileId, FileNames, GroupPages, Identity, is_at,
+};
 use strata_linux::addr::{FILE_PAGES_MAX, PAGE_BYTES};
 use strata_linux::cgroup::{GroupNames, GroupReader};
 use strata_linux::page_cache::{Mounts, Standing, standing};
@@ -45,24 +47,6 @@ const KNOWN_MAX: usize = 1 << 16;
 const COME_PAGES_MIN: u64 = (256 << 10) / PAGE_BYTES;
 /// What every process has open is looked at no more often than this, as there may be many.
 const LOOK_PAUSE: Duration = Duration::from_secs(5);
-
-/// What makes a file the same one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct Identity {
-    device: Device,
-    inode: u64,
-    generation: u64,
-}
-
-impl Identity {
-    fn of(file: &FileId) -> Identity {
-        Identity {
-            device: file.device,
-            inode: file.inode,
-            generation: file.generation,
-        }
-    }
-}
 
 /// Takes censuses; an error says why there is none and will be none.
 pub(super) type Censuses = room::Censuses<(), Vec<ListedFile>, String>;
@@ -147,7 +131,7 @@ impl Followed {
 
     fn list(&mut self, has_searched: bool) -> io::Result<Vec<ListedFile>> {
         let found: Vec<FileId> = self.pages.files().values().copied().collect();
-        let wanted: HashSet<Identity> = found.iter().map(Identity::of).collect();
+        let wanted: HashSet<Identity> = found.iter().map(FileId::identity).collect();
         if has_searched {
             self.come.clear();
             for file in &found {
@@ -173,7 +157,7 @@ impl Followed {
         // What came in while files were looked at is found now, or has to be told by the next census.
         let mut late: HashMap<Identity, Vec<Arrival>> = HashMap::new();
         for arrival in self.arrivals()? {
-            let identity = Identity::of(&arrival.file.into());
+            let identity = FileId::from(arrival.file).identity();
             let of_file = late.entry(identity).or_default();
             of_file.push(arrival);
         }
@@ -229,7 +213,7 @@ impl Followed {
 
     /// Looks at a file from now on, if no more than so many are looked at.
     fn follow(&mut self, id: &FileId, nr_files_max: usize) {
-        let identity = Identity::of(id);
+        let identity = id.identity();
         if let Some(file) = self.files.get_mut(&identity) {
             file.id = *id;
             return;
@@ -265,7 +249,7 @@ impl Followed {
     fn note(&mut self, came: &[Arrival]) {
         for arrival in came {
             let file = FileId::from(arrival.file);
-            let identity = Identity::of(&file);
+            let identity = file.identity();
             if !self.files.contains_key(&identity) {
                 if self.come.len() >= KNOWN_MAX {
                     self.come.clear();
@@ -412,11 +396,7 @@ mod tests {
     use super::*;
 
     fn identity(inode: u64) -> Identity {
-        Identity {
-            device: Device { major: 8, minor: 1 },
-            inode,
-            generation: 0,
-        }
+        (Device { major: 8, minor: 1 }, inode, 0)
     }
 
     #[test]

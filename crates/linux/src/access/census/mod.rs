@@ -169,6 +169,9 @@ pub struct FilePart {
     memcg: u64,
 }
 
+/// What makes a file the same one: its device, its number there, and which of the files that had this number it is.
+pub type Identity = (Device, u64, u64);
+
 /// A file as the kernel knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FileId {
@@ -200,6 +203,11 @@ impl FileId {
             is_in_memory_only: false,
             mapping,
         }
+    }
+
+    /// What makes it the same file.
+    pub fn identity(&self) -> Identity {
+        (self.device, self.inode, self.generation)
     }
 
     /// The kernel keeps the file where `found` says: one that had left its memory has come back at another address.

@@ -226,7 +226,7 @@ pub fn size_at(path: &Path, file: &FileId) -> Option<u64> {
 
 fn found_at(path: &Path, file: &FileId) -> Option<Metadata> {
     let found = fs::symlink_metadata(path).ok()?;
-    ((device_of(&found), found.ino()) == (file.device, file.inode)).then_some(found)
+    ((Device::of(found.dev()), found.ino()) == (file.device, file.inode)).then_some(found)
 }
 
 /// The disk in /dev.
@@ -234,13 +234,6 @@ fn disk_path(device: Device) -> Option<PathBuf> {
     let link = format!("/sys/dev/block/{}:{}", device.major, device.minor);
     let name = fs::read_link(link).ok()?;
     Some(Path::new("/dev").join(name.file_name()?))
-}
-
-fn device_of(metadata: &Metadata) -> Device {
-    Device {
-        major: rustix::fs::major(metadata.dev()),
-        minor: rustix::fs::minor(metadata.dev()),
-    }
 }
 
 fn is_marked_deleted(path: &Path) -> bool {
@@ -327,7 +320,7 @@ mod tests {
     fn an_open_file_whose_name_is_removed_is_unlinked() {
         let file = tempfile::NamedTempFile::new().expect("a file");
         let metadata = file.as_file().metadata().expect("it is there");
-        let id = FileId::new(device_of(&metadata), metadata.ino(), 0, 0);
+        let id = FileId::new(Device::of(metadata.dev()), metadata.ino(), 0, 0);
         let names = FileNames::read();
         assert!(is_at(file.path(), &id) && !names.is_unlinked(&id));
         fs::remove_file(file.path()).expect("it was there");
@@ -341,7 +334,7 @@ mod tests {
         let mut names = FileNames::read();
         let id_of = |path: &Path| {
             let found = fs::metadata(path).expect("it is there");
-            FileId::new(device_of(&found), found.ino(), 0, 0)
+            FileId::new(Device::of(found.dev()), found.ino(), 0, 0)
         };
         let path = file.path().canonicalize().expect("a path");
         let id = id_of(&path);

@@ -124,7 +124,7 @@ fn run(page: &mut Page, report: &Value) {
         let youngest = generations.iter().rev().take(SHOWN_MAX);
         let bars = youngest.map(|of| {
             let name = format!("since {} or less", span_at(of, "age_ms"));
-            bar_of(name, None, of, &["anon_bytes", "file_bytes"])
+            bar_of(name, of, &["anon_bytes", "file_bytes"])
         });
         let bars: Vec<Bar> = bars.collect();
         chart::bars(page, &["anonymous memory", "mapped files"], &bars);
@@ -250,7 +250,7 @@ fn working_set(page: &mut Page, report: &Value) {
     let bars = |key: &str, of_list: &str| -> Vec<Bar> {
         let bars = list(&report[of_list]).iter().take(SHOWN_MAX);
         let parts = ["anon_bytes", "file_bytes"];
-        bars.map(|of| bar_of(seconds(of, key), None, of, &parts))
+        bars.map(|of| bar_of(seconds(of, key), of, &parts))
             .collect()
     };
     let parts = ["anonymous memory", "files"];
@@ -331,11 +331,11 @@ fn span_at(value: &Value, key: &str) -> String {
 }
 
 /// A bar of what was found under each key, none of what is not known.
-fn bar_of(name: String, to: Option<String>, of: &Value, keys: &[&str]) -> Bar {
+fn bar_of(name: String, of: &Value, keys: &[&str]) -> Bar {
     let parts = keys.iter().map(|key| bytes_at(of, &[key]).unwrap_or(0));
     Bar {
         name,
-        to,
+        to: None,
         parts: parts.collect(),
     }
 }

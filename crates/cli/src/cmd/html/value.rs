@@ -63,13 +63,18 @@ fn cell(key: &str, value: &Value) -> Cell {
     }
 }
 
+/// The path of a key below a path.
+fn below(path: &str, key: &str) -> String {
+    match path {
+        "" => key.to_owned(),
+        path => format!("{path}.{key}"),
+    }
+}
+
 /// The scalars of an object, those of objects within by their path; what holds a list is told by `lists`.
 fn scalars<'a>(path: &str, object: &'a Map<String, Value>, found: &mut Vec<(String, &'a Value)>) {
     for (key, value) in object {
-        let path = match path {
-            "" => key.clone(),
-            path => format!("{path}.{key}"),
-        };
+        let path = below(path, key);
         match value {
             Value::Object(object) => scalars(&path, object, found),
             Value::Array(_) => {}
@@ -85,10 +90,7 @@ fn lists<'a>(
     found: &mut Vec<(String, Vec<&'a Value>)>,
 ) {
     for (key, value) in object {
-        let path = match path {
-            "" => key.clone(),
-            path => format!("{path}.{key}"),
-        };
+        let path = below(path, key);
         match value {
             Value::Object(object) => lists(&path, object, found),
             Value::Array(rows) if !rows.is_empty() => {

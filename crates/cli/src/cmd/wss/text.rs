@@ -12,6 +12,7 @@ use strata_host::observe::Subject;
 use strata_host::observe::cache::CacheReport;
 use strata_host::observe::ledger::{Figures, MappingReport, OnNodes, WorkingSetReport};
 use strata_linux::access::Grain;
+use strata_linux::plain;
 use strata_linux::process::MappingClass;
 use strata_linux::units::Bytes;
 use strata_sim::table::aligned;
@@ -22,14 +23,14 @@ const NR_MAPPINGS: usize = 16;
 /// Who is watched; `name_of` knows the names of processes.
 pub(super) fn target(subject: &Subject, name_of: impl Fn(i32) -> Option<String>) -> String {
     let named = |pid: &i32| match name_of(*pid) {
-        Some(name) => format!("process {pid} ({})", printable(&name)),
+        Some(name) => format!("process {pid} ({})", plain::line(&name)),
         None => format!("process {pid}"),
     };
     match subject {
         Subject::Process(pid) => named(pid),
         Subject::Tree(pid) => format!("{} and its children", named(pid)),
         Subject::Processes(pids) => format!("{} processes", pids.len()),
-        Subject::Cgroup(path) => format!("cgroup {}", printable(&path.to_string_lossy())),
+        Subject::Cgroup(path) => format!("cgroup {}", plain::line(&path.to_string_lossy())),
     }
 }
 
@@ -311,7 +312,7 @@ fn name(mapping: &MappingReport) -> String {
         MappingClass::FileShared => "shared file",
         MappingClass::Shmem => "shared memory",
     };
-    let name = printable(&mapping.name);
+    let name = plain::line(&mapping.name);
     let name = match (mapping.class, &*name) {
         (MappingClass::Heap | MappingClass::Stack, _) | (_, "") => class.to_owned(),
         // The kernel's name for it says what it is.
@@ -322,11 +323,6 @@ fn name(mapping: &MappingReport) -> String {
         1 => name,
         nr_mappings => format!("{name} x {nr_mappings}"),
     }
-}
-
-/// A name may hold whatever a file name may.
-fn printable(name: &str) -> String {
-    strata_linux::plain::line(name).into_owned()
 }
 
 fn share(part: u64, whole: u64) -> String {

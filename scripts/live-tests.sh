@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # Runs the live tests, each in a process, a run directory and cgroups of its own, three at a time.
+# Swap is the machine's. scripts/live-swap.txt names those that need it for themselves (`sole`), which run one after another, and
+# beside them only those that make and use none (`none`).
 #   live-tests.sh [--beside | --alone | --again FILE] [FILTER]
 # FILTER: only tests whose `CRATE MODULE::TEST` contains it. --again: those that FILE names, a line each, one after another.
 # --beside, --alone: only those that run beside each other, only those that do not.
-# Those that scripts/live-alone.txt names run last, one after another.
+# Those that scripts/live-alone.txt names run last, one after another, and nothing else beside them.
 # Writes target/live/results, a line `ok|failed SECONDS CRATE MODULE::TEST` each. Exit 1 when a test failed or left something.
 source "$(dirname "$0")/lib.sh"
 
@@ -101,11 +103,20 @@ while read -r source binary; do
     tests_of "$binary" | sed "s,^,$(basename "$package") $package $binary ,"
 done <"$work/binaries" >"$work/all"
 [ -s "$work/all" ] || fail "cargo built no live test"
+# Whether a list names a test or its module: FILE WORD CRATE TEST.
+is_named() { grep -qxF -e "$2$3 ${4%::*}::" -e "$2$3 $4" "$1"; }
+
 number=0
 while read -r crate package binary test; do
     [[ "$crate $test" = *"${1:-}"* ]] || continue
     mode=beside
-    ! grep -qxF -e "$crate ${test%::*}::" -e "$crate $test" scripts/live-alone.txt || mode=alone
+    if is_named scripts/live-alone.txt '' "$crate" "$test"; then
+        mode=alone
+    elif is_named scripts/live-swap.txt 'sole ' "$crate" "$test"; then
+        mode=sole
+    elif is_named scripts/live-swap.txt 'none ' "$crate" "$test"; then
+        mode=none
+    fi
     case $which in
     beside) [ $mode != alone ] || continue ;;
     alone) [ $mode = alone ] || continue ;;
@@ -126,6 +137,9 @@ LIVE_RUN_DIR=$(mktemp -d /run/strata-tests.XXXXXX 2>/dev/null || mktemp -d)
 chmod 755 "$LIVE_RUN_DIR"
 export LIVE_RUN_DIR LIVE_LIMIT_S LIVE_FIRST_GID
 lane beside "$LIVE_LANES"
+lane sole 1 &
+lane none "$((LIVE_LANES - 1))"
+wait
 lane alone 1
 rmdir "$LIVE_RUN_DIR" 2>/dev/null || say "not undone: $LIVE_RUN_DIR"
 # A keeper looks each half minute whether swap can go.

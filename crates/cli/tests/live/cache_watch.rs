@@ -313,7 +313,7 @@ fn sums_below(taken: &Taken, directory: &Path) -> Sums {
 }
 
 fn forget_all(directory: &Path) {
-    let sync = Command::new("sync").status();
+    let sync = Command::new("sync").arg("-f").arg(directory).status();
     assert!(sync.expect("sync starts").success());
     let mut forget = Command::new(program("forget"));
     run({

@@ -24,7 +24,8 @@ fn in_the_sandbox_of_its_service_a_guard_takes_a_heap_a_file_on_disk_and_one_on_
     write_file(&idler.group, &on_disk, 16);
     std::os::unix::fs::chown(&on_disk, nobody, nobody).expect("given away");
     fs::set_permissions(&on_disk, fs::Permissions::from_mode(0o600)).expect("its own");
-    rustix::fs::sync();
+    let file = File::open(&on_disk).expect("there");
+    file.sync_all().expect("written");
     let on_tmpfs = tempfile::tempdir_in("/dev/shm").expect("a directory");
     let on_tmpfs = on_tmpfs.path().join("idle");
     write_file(&idler.group, &on_tmpfs, 16);

@@ -335,9 +335,10 @@ fn what_a_dead_strata_and_a_dead_keeper_left_is_cleaned_by_the_next_start() {
         "nothing limits {}",
         group.display()
     );
-    // Else it might start another keeper.
+    // Stopped, else it might start another keeper, which has it go on within a second.
+    let keeper = run.keeper();
     stop(Pid::from_child(&run.strata).as_raw_nonzero().get());
-    send(run.keeper(), Signal::KILL);
+    send(keeper, Signal::KILL);
     run.kill_strata();
     sleep(Duration::from_millis(300));
     assert!(squeeze(&group).is_some(), "who lifted the limits?");

@@ -3,7 +3,7 @@
 
 use crate::support::prelude::*;
 
-use crate::metrics::{BY_HUGE, expect_to_grow, start};
+use crate::metrics::{BY_HUGE, start};
 
 /// Seconds for a program's option, longer where everything is slower.
 fn seconds(count: u32) -> String {
@@ -61,7 +61,7 @@ fn a_process_whose_first_thread_has_ended_is_left_to_the_kernel_and_that_is_told
         let (run, report) = run_within("40M", actuator, &["touch", "--size", "64M"], &orders);
         assert!(run.stdout.ends_with("ok 0\n"), "{}", run.stdout);
         assert_came_back(20 * MIB, &report);
-        let warnings = report["warnings"].to_string();
+        let warnings = warnings(&report).join("\n");
         assert!(!warnings.contains("is gone"), "{warnings}");
         let cpu_ms = report["strata_cpu_ms"].as_u64().expect("time");
         let elapsed_ms = report["elapsed_ms"].as_u64().expect("time");
@@ -74,7 +74,7 @@ fn a_process_whose_first_thread_has_ended_is_left_to_the_kernel_and_that_is_told
                 assert_has(&warnings, "its first thread has exited");
                 assert!(cpu_ms < elapsed_ms * 7 / 10, "it spins: {report:#}");
             }
-            _ => assert_eq!(warnings, "[]", "{actuator}"),
+            _ => assert_eq!(warnings, "", "{actuator}"),
         }
     }
 }
@@ -238,7 +238,8 @@ fn cold_pages_that_hide_in_huge_ones_are_brought_to_light() {
         skip!("this kernel makes no huge pages: transparent_hugepage/enabled is never");
     }
     let _guard = Guard::new();
-    let time = seconds(6);
+    // It is ended as soon as enough was split.
+    let time = seconds(30);
     let file = tempfile::NamedTempFile::new().expect("a file");
     let path = file.path().to_str().expect("text");
     for actuator in ["pageout", "auto"] {
@@ -249,13 +250,17 @@ fn cold_pages_that_hide_in_huge_ones_are_brought_to_light() {
         // Walks that choose pages come often enough to tell that a huge page is in use in parts only.
         options.extend(["--actuator", actuator, "--policy", "mglru"]);
         let mut run = start(&options, &words);
-        expect_to_grow(&mut run, BY_HUGE, |_| {});
-        let run = &mut run.0.live;
-        assert_eq!(run.end().code(), Some(0), "{}", run.stderr());
-        let report = json_in(path);
         // There were 96 of them, and some the kernel splits itself. On slow processors, where clearing has walks come
         // seldom, it may not get further than the trial.
         let least = if patience() > 1 { 4 } else { 12 };
+        wait_until("huge pages to be split", || {
+            let is_split = |bytes| bytes >= (least * 2 * MIB) as f64;
+            value(&scrape(&run.1), BY_HUGE[0]).is_some_and(is_split)
+        });
+        let run = &mut run.0.live;
+        run.signal(Signal::TERM);
+        assert_eq!(run.end().code(), Some(143), "{}", run.stderr());
+        let report = json_in(path);
         assert!(nr_split(&report) >= least, "{actuator}: {report:#}");
     }
 }

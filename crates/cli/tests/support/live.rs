@@ -24,8 +24,8 @@ use super::residency::in_group;
 use super::strata::{Strata, patience};
 
 pub(crate) const MIB: u64 = 1 << 20;
-/// How long a line or an end may take to come.
-const WAIT: Duration = Duration::from_secs(20);
+/// How long a line or an end may take to come, where builds and other tests want the processors too.
+const WAIT: Duration = Duration::from_secs(60);
 
 /// A running `strata`, leader of a process group of its own. Ended when dropped.
 #[derive(Debug)]

@@ -102,33 +102,6 @@ impl Drop for InMemory {
     }
 }
 
-#[test]
-fn an_idle_file_on_tmpfs_goes_to_swap_and_one_that_is_read_stays() {
-    live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
-    needs_census!();
-    let group = TestGroup::new("guard-tmpfs");
-    let touch = Touch::start(["--size", "1M"]);
-    group.take(touch.pid);
-    let idle = InMemory::write(&group, "idle", 32);
-    let used = InMemory::write(&group, "used", 8);
-    let content = idle.content();
-    let live = guard_by_hand();
-    let name = group.name();
-    let last = wait_for(&live, "nine tenths to go", |status| {
-        assert!(bytes(status, "nr_walks") < NR_WALKS_MAX, "{status:#}");
-        used.content();
-        resident_bytes(&idle.0) < 32 * MIB / 10
-    });
-    let of_group = of(&last, &name);
-    assert_eq!(resident_bytes(&used.0), 8 * MIB, "{of_group:#}");
-    assert!(idle.content() == content, "it is as it was");
-    wait_for(&live, "what came back to be told", |status| {
-        bytes(of(status, &name), "came_back_bytes") > 16 * MIB
-    });
-    end(live);
-    drop((touch, group));
-}
-
 /// Fills a memfd that it does not map, and when asked tells whether it is as it was.
 const HOLDS_MEMFD: &str = "
 import os
@@ -140,14 +113,19 @@ print(all(os.pread(memfd, 1 << 20, at << 20) == chunk for at in range(32)), flus
 ";
 
 #[test]
-fn an_idle_memfd_that_nobody_maps_goes_to_swap_and_is_as_it_was() {
+fn an_idle_file_on_tmpfs_and_a_memfd_go_to_swap_and_are_as_they_were_and_what_is_read_stays() {
     live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
     needs_census!();
     if Command::new("python3").arg("--version").output().is_err() {
         skip!("there is no python3");
     }
-    let group = TestGroup::new("guard-memfd");
-    let mut command = in_group(&group, "python3");
+    let (group, holder) = (TestGroup::new("guard-tmpfs"), TestGroup::new("guard-memfd"));
+    let touch = Touch::start(["--size", "1M"]);
+    group.take(touch.pid);
+    let idle = InMemory::write(&group, "idle", 32);
+    let used = InMemory::write(&group, "used", 8);
+    let content = idle.content();
+    let mut command = in_group(&holder, "python3");
     command.args(["-c", HOLDS_MEMFD]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut program = command.spawn().expect("starts");
@@ -156,25 +134,32 @@ fn an_idle_memfd_that_nobody_maps_goes_to_swap_and_is_as_it_was() {
     assert_eq!(line(), "ready");
     let live = guard_by_hand();
     let memfd_bytes = |status: &Value, name: &str| {
-        let kinds = of(status, &group.name())["kinds"].as_array().cloned();
+        let kinds = of(status, &holder.name())["kinds"].as_array().cloned();
         let found = kinds.into_iter().flatten().find(|of| of["kind"] == "tmpfs");
         found.map_or(0, |of| bytes(&of, name))
     };
-    wait_for(
+    let last = wait_for(
         &live,
-        "nine tenths to go, and to be told as tmpfs",
+        "nine tenths of each to go, told as tmpfs",
         |status| {
             assert!(bytes(status, "nr_walks") < NR_WALKS_MAX, "{status:#}");
-            memfd_bytes(status, "resident_bytes") < 4 * MIB
+            used.content();
+            resident_bytes(&idle.0) < 32 * MIB / 10
+                && memfd_bytes(status, "resident_bytes") < 4 * MIB
                 && memfd_bytes(status, "away_bytes") > 28 * MIB
         },
     );
+    assert_eq!(resident_bytes(&used.0), 8 * MIB, "{last:#}");
+    assert!(idle.content() == content, "it is as it was");
+    wait_for(&live, "what came back to be told", |status| {
+        bytes(of(status, &group.name()), "came_back_bytes") > 16 * MIB
+    });
     let mut asks = program.stdin.take().expect("piped");
     writeln!(asks).expect("asked");
     assert_eq!(line(), "True", "it is as it was");
     assert!(program.wait().expect("it ends").success());
     end(live);
-    drop(group);
+    drop((touch, group, holder));
 }
 
 #[test]

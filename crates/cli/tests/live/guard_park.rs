@@ -62,16 +62,16 @@ fn a_group_is_parked_once_it_and_all_below_do_nothing_for_long_and_read_back_whe
 }
 
 #[test]
-fn a_parked_group_counts_as_away_and_is_parked_anew_where_somebody_takes_its_swap_down() {
+fn a_parked_group_is_parked_anew_where_somebody_takes_its_swap_down_or_another_program_comes_into_it()
+ {
     live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
-    let mut idler = Idler::start("parked-swap");
+    let mut idler = Idler::start("anew");
     idler.touch.ask("rest");
     let (live, _rules) = guard_that_parks(&[&idler]);
     let name = idler.name();
-    let is_away = |status: &Value| {
-        let group = of(status, &name);
-        group["is_parked"] == true && bytes(group, "away_bytes") > 48 * MIB
-    };
+    let is_parked = |status: &Value| of(status, &name)["is_parked"] == true;
+    let is_away =
+        |status: &Value| is_parked(status) && bytes(of(status, &name), "away_bytes") > 48 * MIB;
     wait_for(&live, "the group to be parked", is_away);
     let swap = own_swap().expect("the guard's swap");
     let other = OwnSwap::zram("512M");
@@ -82,20 +82,6 @@ fn a_parked_group_counts_as_away_and_is_parked_anew_where_somebody_takes_its_swa
     wait_for(&live, "the group to be parked again", |status| {
         is_away(status) && rss_bytes(idler.touch.pid) < 8 * MIB
     });
-    end(live);
-    idler.end();
-    drop(other);
-}
-
-#[test]
-fn a_program_started_anew_in_a_parked_group_is_not_parked_and_is_later_like_any() {
-    live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
-    let mut idler = Idler::start("anew");
-    idler.touch.ask("rest");
-    let (live, _rules) = guard_that_parks(&[&idler]);
-    let name = idler.name();
-    let is_parked = |status: &Value| of(status, &name)["is_parked"] == true;
-    wait_for(&live, "the group to be parked", is_parked);
     let mut anew = Touch::start(["--size", "64M"]);
     idler.group.take(anew.pid);
     anew.ask("writerange 0 16384");
@@ -103,10 +89,11 @@ fn a_program_started_anew_in_a_parked_group_is_not_parked_and_is_later_like_any(
     wait_for(&live, "the note of the first to be nobody's", |status| {
         of(status, &name)["is_parked"] == false
     });
-    wait_for(&live, "the group to be parked again", is_parked);
+    wait_for(&live, "the other program to be parked", is_parked);
     assert!(rss_bytes(idler.touch.pid) < 8 * MIB);
     end(live);
     idler.end();
+    drop(other);
 }
 
 #[test]

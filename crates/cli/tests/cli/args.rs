@@ -68,18 +68,12 @@ fn completions_and_manual_pages_name_every_verb() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().to_str().unwrap();
     strata(&["man", path]).expect_success();
-    for page in [
-        "strata.1",
-        "strata-run.1",
-        "strata-compare.1",
-        "strata-lru-gen.1",
-        "strata-wss.1",
-        "strata-files.1",
-        "strata-ctl.1",
-        "strata-doctor.1",
+    for verb in [
+        "", "-run", "-compare", "-lru-gen", "-wss", "-files", "-ctl", "-doctor",
     ] {
-        let text = fs::read_to_string(directory.path().join(page)).expect(page);
-        assert!(text.contains(".TH strata"), "{page}");
+        let page = format!("strata{verb}.1");
+        let text = fs::read_to_string(directory.path().join(&page)).expect(&page);
+        assert_has(&text, ".TH strata");
     }
 }
 

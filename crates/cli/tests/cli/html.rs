@@ -25,6 +25,13 @@ fn recording(name: &str) -> PathBuf {
     checkout().join("tests/recordings").join(name)
 }
 
+/// What a command prints of a recording.
+#[track_caller]
+fn json_of(command: &str, name: &str) -> Value {
+    let said = Strata::line(command).arg(recording(name)).finish();
+    said.expect_success().json()
+}
+
 /// Every element is closed in order, every id stands once, every link within the page leads somewhere, and nothing is loaded.
 #[track_caller]
 fn assert_sound(html: &str) {
@@ -96,10 +103,7 @@ fn a_recording_has_its_heat_map_its_ages_and_the_budget_that_plan_tells() {
     }
     assert!(html.contains("[heap]") && html.contains("[stack]") && html.contains("class=l7"));
     // Short enough to be replayed whole: the very figures of strata plan.
-    let said = Strata::new(["plan", "--format", "json"])
-        .arg(recording("sort.strata"))
-        .finish();
-    let plan = said.expect_success().json();
+    let plan = json_of("plan --format json", "sort.strata");
     let points = plan["points"].as_array().expect("points");
     assert_eq!(html.matches("<i class=dot").count(), points.len());
     let safe = plan["budget_bytes"]["highest"].as_u64().expect("a budget");
@@ -116,19 +120,15 @@ fn a_recording_has_its_heat_map_its_ages_and_the_budget_that_plan_tells() {
 fn a_trace_has_its_heat_map_and_reuse() {
     let folder = tempfile::tempdir().expect("a folder");
     let trace = folder.path().join("no-name-that-tells");
-    let said = Strata::new(["trace", "convert", "gen:loop,pages=1000,accesses=50000"])
-        .arg(&trace)
-        .finish();
-    said.expect_success();
+    let convert = Strata::line("trace convert gen:loop,pages=1000,accesses=50000").arg(&trace);
+    convert.finish().expect_success();
     let html = page_of(&trace);
     assert!(html.contains(">What was accessed when</h2>"));
     assert_has(&html, "50,000 accesses");
     assert_has(&html, ">512 to 1,023</td>");
     let generated = page_of(Path::new("gen:loop,pages=1000,accesses=50000"));
-    assert_eq!(
-        generated.matches("<path").count(),
-        html.matches("<path").count()
-    );
+    let nr_paths = |page: &str| page.matches("<path").count();
+    assert_eq!(nr_paths(&generated), nr_paths(&html));
 }
 
 #[test]
@@ -171,21 +171,11 @@ fn what_other_commands_print_as_json_has_bars_and_every_figure_in_a_table() {
     let html = json_page(&run.to_string());
     assert_has(&html, ">-19 MiB</b>saved net");
     assert_has(&html, "since 4 s or less");
-    let plan = Strata::new(["plan", "--format", "json"])
-        .arg(recording("sort.strata"))
-        .finish();
-    assert!(json_page(&plan.expect_success().stdout).contains("<i class=dot"));
-    let promise = [
-        "plan",
-        "--promise",
-        "1%/min",
-        "--min-age",
-        "5s",
-        "--format",
-        "json",
-    ];
-    let promise = Strata::new(promise).arg(recording("cold.strata")).finish();
-    assert!(json_page(&promise.expect_success().stdout).contains(">Group 0 over time</h2>"));
+    let plan = json_of("plan --format json", "sort.strata");
+    assert_has(&json_page(&plan.to_string()), "<i class=dot");
+    let promise = "plan --promise 1%/min --min-age 5s --format json";
+    let promise = json_of(promise, "cold.strata");
+    assert_has(&json_page(&promise.to_string()), ">Group 0 over time</h2>");
 }
 
 #[test]
@@ -215,25 +205,39 @@ fn about(target: &str) -> About {
     }
 }
 
+/// Names a process, and its areas by class and name.
+fn name_all(
+    out: &mut RecordingWriter<impl Write>,
+    pid: u32,
+    areas: impl Iterator<Item = (String, String)>,
+    name: String,
+) {
+    let space = 0;
+    out.name_space(&SpaceName { space, pid, name })
+        .expect("named");
+    for (area, (class, name)) in (0..).zip(areas) {
+        let of = AreaName {
+            area,
+            space,
+            class,
+            name,
+        };
+        out.name_area(&of).expect("named");
+    }
+}
+
 #[test]
 fn names_of_somebody_hostile_are_text_and_nothing_else() {
     let file = tempfile::NamedTempFile::new().expect("a file");
     let out = File::create(file.path()).expect("a file");
     let mut out = RecordingWriter::new("hostile", out, &about(HOSTILE)).expect("begun");
     let name = HOSTILE.to_owned();
-    out.name_space(&SpaceName {
-        space: 0,
-        pid: 1,
-        name: name.clone(),
-    })
-    .expect("named");
-    out.name_area(&AreaName {
-        area: 0,
-        space: 0,
-        class: name.clone(),
+    name_all(
+        &mut out,
+        1,
+        [(name.clone(), name.clone())].into_iter(),
         name,
-    })
-    .expect("named");
+    );
     for (at_us, kind) in [(0, WalkKind::Baseline), (100_000, WalkKind::Interval)] {
         out.begin_walk(kind, at_us).expect("a walk");
         out.begin_space(0, 1000).expect("a space");
@@ -277,14 +281,8 @@ fn the_page_of_a_host_tells_the_dearest_files_too_and_their_names_are_text() {
     let at = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
     let mut files = host(folder.path());
     let made = |file: &str| {
-        let said = Strata::new([
-            "html",
-            file,
-            "--files",
-            &at("files.json"),
-            "-o",
-            &at("page.html"),
-        ]);
+        let (files, page) = (at("files.json"), at("page.html"));
+        let said = Strata::line(&format!("html {file} --files {files} -o {page}"));
         said.finish().expect_success();
         let html = fs::read_to_string(at("page.html")).expect("a page");
         assert_sound(&html);
@@ -312,16 +310,10 @@ fn the_page_of_a_host_tells_the_dearest_files_too_and_their_names_are_text() {
         ("history.db", "history.db", "no JSON as Strata prints it"),
         ("files.json", "files.json", "something else than files"),
     ] {
-        let said = refused(&[
-            "html",
-            &at(file),
-            "--files",
-            &at(of),
-            "-o",
-            &at("none.html"),
-        ]);
+        let (file, files, none) = (at(file), at(of), at("none.html"));
+        let said = refused(&["html", &file, "--files", &files, "-o", &none]);
         assert_has(&said, why);
-        assert!(!Path::new(&at("none.html")).exists());
+        assert!(!Path::new(&none).exists());
     }
 }
 
@@ -329,22 +321,8 @@ fn the_page_of_a_host_tells_the_dearest_files_too_and_their_names_are_text() {
 fn long_recording(path: &Path, nr_walks: u64, nr_tables_a_walk: u64) -> u64 {
     let out = std::io::BufWriter::new(File::create(path).expect("a file"));
     let mut out = RecordingWriter::new("long", out, &about("process 42")).expect("begun");
-    out.name_space(&SpaceName {
-        space: 0,
-        pid: 42,
-        name: "job".to_owned(),
-    })
-    .expect("named");
-    for area in 0..200 {
-        let (class, name) = ("file_private".to_owned(), format!("/lib/{area}.so"));
-        out.name_area(&AreaName {
-            area,
-            space: 0,
-            class,
-            name,
-        })
-        .expect("named");
-    }
+    let areas = (0..200).map(|area| ("file_private".to_owned(), format!("/lib/{area}.so")));
+    name_all(&mut out, 42, areas, "job".to_owned());
     let mut state = 1;
     let mut random = || -> PageBits {
         std::array::from_fn(|_| next_random(&mut state) & next_random(&mut state))
@@ -359,20 +337,15 @@ fn long_recording(path: &Path, nr_walks: u64, nr_tables_a_walk: u64) -> u64 {
         for at in 0..nr_tables {
             let table = (at + walk * 13) % 1000;
             let area = (table / 5) as u32;
-            let piece = match walk {
-                0 => Piece {
-                    table,
-                    area,
-                    appeared: [u64::MAX; 8],
-                    ..Piece::default()
-                },
-                _ => Piece {
-                    table,
-                    area,
-                    accessed: random(),
-                    ..Piece::default()
-                },
+            let mut piece = Piece {
+                table,
+                area,
+                ..Piece::default()
             };
+            match walk {
+                0 => piece.appeared = [u64::MAX; 8],
+                _ => piece.accessed = random(),
+            }
             out.piece(&piece).expect("a piece");
         }
         out.end_space(SpaceEnd::Whole).expect("its end");
@@ -442,12 +415,8 @@ fn what_has_no_page_is_refused_with_the_reason_and_nothing_is_left() {
         assert!(!Path::new(&page).exists(), "{file}");
     }
     let sort = recording("sort.strata");
-    let said = refused(&[
-        "html",
-        sort.to_str().expect("text"),
-        "-o",
-        "/nowhere/at/all.html",
-    ]);
+    let place = "/nowhere/at/all.html";
+    let said = refused(&["html", sort.to_str().expect("text"), "-o", place]);
     assert_has(&said, "nothing can be written to");
     let torn = fs::read(&sort).expect("a recording");
     fs::write(at("torn.strata"), &torn[..torn.len() / 2]).expect("written");

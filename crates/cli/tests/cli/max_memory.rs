@@ -9,18 +9,18 @@ use crate::support::prelude::*;
 /// grows by doubling reserves more than it uses.
 const LIMIT_KIB: u32 = 640 << 10;
 
-fn limited(folder: &Path, args: &[&str]) -> Output {
+fn limited(folder: &Path, args: &str) -> Output {
     let script = format!("ulimit -v {LIMIT_KIB}; exec \"$0\" \"$@\"");
     Command::new("sh")
         .args(["-c", &script, env!("CARGO_BIN_EXE_strata")])
-        .args(args)
+        .args(args.split_whitespace())
         .current_dir(folder)
         .output()
         .expect("sh and strata")
 }
 
 #[track_caller]
-fn refused(folder: &Path, args: &[&str], status: i32, texts: &[&str]) {
+fn refused(folder: &Path, args: &str, status: i32, texts: &[&str]) {
     let output = limited(folder, args);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(status), "{args:?}: {said}");
@@ -39,42 +39,44 @@ fn sparse(path: &Path, nr_pages: u64) {
 #[test]
 fn a_trace_without_end_is_refused_by_the_bound_that_is_named() {
     let folder = tempfile::tempdir().expect("temporary folder");
-    let endless = "gen:uniform,pages=134217728,accesses=18446744073709551615";
-    let bound = ["--max-memory", "100M"];
-    for verb in [&["sim", "--jobs", "1"][..], &["trace", "info"]] {
-        let args = [verb, &[endless], &bound].concat();
-        refused(folder.path(), &args, 1, &["--max-memory", "allow more"]);
-    }
-    // Tables of weights alone.
-    let wide = "gen:zipf,pages=134217728,groups=4096";
-    for verb in [&["sim"][..], &["trace", "info"]] {
-        let args = [verb, &[wide], &bound].concat();
-        refused(folder.path(), &args, 2, &["--max-memory", "fewer pages"]);
-    }
     // A line that stands for a million pages, many times over.
     let lines: String = (0..64_u64)
         .map(|id| format!("{},4294967295\n", id << 32))
         .collect();
     fs::write(folder.path().join("large.csv"), lines).expect("writable");
-    for verb in [&["sim", "--jobs", "1"][..], &["trace", "info"]] {
-        let expand = [
-            "large.csv",
-            "--expand-sizes",
-            "--trace-columns",
-            "id=1,size=2",
-        ];
-        let args = [verb, &expand, &["--id-bytes", "1"], &bound].concat();
-        refused(folder.path(), &args, 1, &["large.csv", "--max-memory"]);
-    }
     sparse(&folder.path().join("sparse.u64le"), 2_000_000);
-    for verb in [&["sim", "--jobs", "1"][..], &["trace", "info"]] {
-        let args = [
-            verb,
-            &["sparse.u64le", "--trace-format", "u64le"],
-            &["--max-memory", "50M"],
-        ]
-        .concat();
-        refused(folder.path(), &args, 1, &["sparse.u64le", "--max-memory"]);
+    let texts = |text| [text, "--max-memory"];
+    for (args, bound, status, texts) in [
+        (
+            "gen:uniform,pages=134217728,accesses=18446744073709551615",
+            "100M",
+            1,
+            texts("allow more"),
+        ),
+        // Tables of weights alone.
+        (
+            "gen:zipf,pages=134217728,groups=4096",
+            "100M",
+            2,
+            texts("fewer pages"),
+        ),
+        (
+            "large.csv --expand-sizes --trace-columns id=1,size=2 --id-bytes 1",
+            "100M",
+            1,
+            texts("large.csv"),
+        ),
+        (
+            "sparse.u64le --trace-format u64le",
+            "50M",
+            1,
+            texts("sparse.u64le"),
+        ),
+    ] {
+        for verb in ["sim --jobs 1", "trace info"] {
+            let args = format!("{verb} {args} --max-memory {bound}");
+            refused(folder.path(), &args, status, &texts);
+        }
     }
 }
 
@@ -82,13 +84,9 @@ fn a_trace_without_end_is_refused_by_the_bound_that_is_named() {
 fn a_file_of_groups_that_never_ends_is_refused() {
     let folder = tempfile::tempdir().expect("temporary folder");
     for option in ["--group", "--groups"] {
-        let args = ["sim", "gen:zipf", option, "@/dev/zero"];
-        refused(
-            folder.path(),
-            &args,
-            2,
-            &["/dev/zero", "longer than 16777216 bytes"],
-        );
+        let args = format!("sim gen:zipf {option} @/dev/zero");
+        let texts = ["/dev/zero", "longer than 16777216 bytes"];
+        refused(folder.path(), &args, 2, &texts);
     }
 }
 
@@ -97,26 +95,8 @@ fn what_is_said_to_be_needed_is_enough_and_changes_nothing() {
     let folder = tempfile::tempdir().expect("temporary folder");
     sparse(&folder.path().join("sparse.u64le"), 300_000);
     for policy in ["mglru", "two-list", "opt", "s3-fifo"] {
-        let args = |bound| {
-            [
-                "sim",
-                "sparse.u64le",
-                "--trace-format",
-                "u64le",
-                "--via",
-                "mmap",
-                "--backing",
-                "anon",
-                "--policy",
-                policy,
-                "--memory",
-                "90%",
-                "--jobs",
-                "1",
-                "--max-memory",
-                bound,
-            ]
-        };
+        let how = "--trace-format u64le --via mmap --backing anon --memory 90% --jobs 1";
+        let args = |bound| format!("sim sparse.u64le {how} --policy {policy} --max-memory {bound}");
         // More than loading takes, less than a replay.
         let refused = limited(folder.path(), &args("47M"));
         let said = String::from_utf8_lossy(&refused.stderr);
@@ -128,11 +108,7 @@ fn what_is_said_to_be_needed_is_enough_and_changes_nothing() {
             .last()
             .unwrap_or_else(|| panic!("no figure in {said}"));
         let enough = limited(folder.path(), &args(needed));
-        assert!(
-            enough.status.success(),
-            "{}",
-            String::from_utf8_lossy(&enough.stderr)
-        );
+        assert!(enough.status.success(), "{enough:?}");
         let plenty = limited(folder.path(), &args("4G"));
         assert_eq!(enough.stdout, plenty.stdout, "{policy}");
     }
@@ -141,22 +117,11 @@ fn what_is_said_to_be_needed_is_enough_and_changes_nothing() {
 #[test]
 fn fewer_replays_at_a_time_print_the_same() {
     let folder = tempfile::tempdir().expect("temporary folder");
-    let args = |jobs, bound| {
-        let what = [
-            "sim",
-            "gen:zipf,pages=200000,accesses=400000",
-            "--memory",
-            "5%,10%,20%",
-        ];
-        [&what[..], &["--jobs", jobs, "--max-memory", bound]].concat()
-    };
+    let what = "gen:zipf,pages=200000,accesses=400000 --memory 5%,10%,20%";
+    let args = |jobs, bound| format!("sim {what} --jobs {jobs} --max-memory {bound}");
     // Two replays of some 36 MB fit, eight do not.
-    let few = limited(folder.path(), &args("8", "96M"));
-    assert!(
-        few.status.success(),
-        "{}",
-        String::from_utf8_lossy(&few.stderr)
-    );
-    let one = limited(folder.path(), &args("1", "4G"));
+    let few = limited(folder.path(), &args(8, "96M"));
+    assert!(few.status.success(), "{few:?}");
+    let one = limited(folder.path(), &args(1, "4G"));
     assert_eq!(few.stdout, one.stdout);
 }

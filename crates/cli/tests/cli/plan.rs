@@ -15,8 +15,8 @@ fn recordings() -> PathBuf {
 }
 
 /// Runs in the folder of the recording, so that its name is the same everywhere.
-fn strata(args: &[&str]) -> Finished {
-    let child = Strata::new(args)
+fn strata(args: &str) -> Finished {
+    let child = Strata::line(args)
         .command()
         .current_dir(recordings())
         .stdin(Stdio::piped())
@@ -31,7 +31,7 @@ fn strata(args: &[&str]) -> Finished {
 }
 
 #[track_caller]
-fn check(golden: &str, args: &[&str]) {
+fn check(golden: &str, args: &str) {
     let said = strata(args).expect_success();
     let path = recordings().join(golden);
     if std::env::var_os("STRATA_BLESS").is_some() {
@@ -48,66 +48,40 @@ fn check(golden: &str, args: &[&str]) {
 
 #[test]
 fn a_real_run_is_replayed_to_the_same_figures() {
-    let policies = "mglru,two-list,lru,opt";
-    let args = [
-        "sim",
-        "sort.strata",
-        "--memory",
-        "25%,50%,75%",
-        "--policy",
-        policies,
-    ];
-    check("sort.sim.txt", &args);
-    let worst = [&args[..], &["--order", "worst"]].concat();
-    check("sort.sim-worst.txt", &worst);
+    let args = "sim sort.strata --memory 25%,50%,75% --policy mglru,two-list,lru,opt";
+    check("sort.sim.txt", args);
+    check("sort.sim-worst.txt", &format!("{args} --order worst"));
 }
 
 #[test]
 fn a_plan_for_a_real_run_stays_what_it_is() {
-    check("sort.plan.txt", &["plan", "sort.strata"]);
-    let args = [
-        "plan",
-        "sort.strata",
-        "--slowdown",
-        "20%",
-        "--format",
-        "json",
-    ];
-    check("sort.plan.json", &args);
+    check("sort.plan.txt", "plan sort.strata");
+    let args = "plan sort.strata --slowdown 20% --format json";
+    check("sort.plan.json", args);
 }
 
 #[test]
 fn what_a_promise_would_give_back_of_a_real_run_stays_what_it_is() {
     // Half a second of sort: nothing can be known to be idle for a minute.
-    let said = strata(&["plan", "sort.strata", "--promise", "0.2%/min"]).expect_success();
-    assert!(
-        said.stdout
-            .contains("nothing can be known to be idle for 1 min"),
-        "{}",
-        said.stdout
-    );
+    let said = strata("plan sort.strata --promise 0.2%/min").expect_success();
+    assert_has(&said.stdout, "nothing can be known to be idle for 1 min");
     assert!(!said.stdout.contains("strata guard"), "{}", said.stdout);
-    let args = [
-        "plan",
-        "cold.strata",
-        "--promise",
-        "1%/min",
-        "--min-age",
-        "5s",
-    ];
-    check("cold.promise.txt", &args);
-    let simulated = ["sim", "cold.strata", "--guard", "promise=1%/min,min_age=5s"];
-    check("cold.guard.txt", &simulated);
-    let json = strata(&[&args[..], &["--format", "json"]].concat()).expect_success();
-    let planned: Value = serde_json::from_str(&json.stdout).expect("JSON");
-    let json = strata(&[&simulated[..], &["--format", "json"]].concat()).expect_success();
-    let simulated: Value = serde_json::from_str(&json.stdout).expect("JSON");
+    let args = "plan cold.strata --promise 1%/min --min-age 5s";
+    check("cold.promise.txt", args);
+    let simulated = "sim cold.strata --guard promise=1%/min,min_age=5s";
+    check("cold.guard.txt", simulated);
+    let json = |args: &str| {
+        strata(&format!("{args} --format json"))
+            .expect_success()
+            .json()
+    };
+    let (planned, simulated) = (json(args), json(simulated));
     assert_eq!(planned, simulated["guards"][0], "both are one play");
 }
 
 #[test]
 fn what_is_in_a_recording_is_told_mapping_by_mapping() {
-    let said = strata(&["trace", "info", "sort.strata"]).expect_success();
+    let said = strata("trace info sort.strata").expect_success();
     for text in [
         "of sort -S 8M",
         "every 20 ms, by bpf",
@@ -115,10 +89,9 @@ fn what_is_in_a_recording_is_told_mapping_by_mapping() {
         "libc",
         "CPU time",
     ] {
-        assert!(said.stdout.contains(text), "{text}: {}", said.stdout);
+        assert_has(&said.stdout, text);
     }
-    let said = strata(&["trace", "info", "sort.strata", "--format", "json"]).expect_success();
-    let answer: Value = serde_json::from_str(&said.stdout).expect("JSON");
+    let answer = strata("trace info sort.strata --format json").json();
     let recording = &answer["traces"][0]["recording"];
     assert_eq!(
         recording["spaces"].as_array().map(Vec::len),
@@ -134,15 +107,15 @@ fn a_recording_torn_by_a_crash_is_planned_with_if_that_is_asked_for() {
     let torn = folder.path().join("torn.strata");
     let whole = fs::read(recordings().join("sort.strata")).expect("the recording");
     fs::write(&torn, &whole[..whole.len() - 20]).expect("writable");
-    let shown = torn.display().to_string();
-    let refused = strata(&["plan", &shown]);
+    let plan = format!("plan {}", torn.display());
+    let refused = strata(&plan);
     assert_eq!(refused.code(), Some(1), "{}", refused.stderr);
     assert_has(&refused.stderr, "ends in the middle of");
-    let said = strata(&["plan", &shown, "--skip-broken"]).expect_success();
-    assert!(said.stderr.contains("passed over"), "{}", said.stderr);
+    let anyway = format!("{plan} --skip-broken");
+    assert_has(&strata(&anyway).expect_success().stderr, "passed over");
     // Nothing but the about block is left: there is nothing to plan with.
     fs::write(&torn, &whole[..100]).expect("writable");
-    let refused = strata(&["plan", &shown, "--skip-broken"]);
+    let refused = strata(&anyway);
     assert_eq!(refused.code(), Some(2), "{}", refused.stderr);
     assert_has(&refused.stderr, "record for longer");
 }

@@ -91,17 +91,11 @@ fn known() -> Report {
 /// The same with nothing known that may be unknown.
 fn unknown() -> Report {
     let mut report = known();
-    report.access = None;
-    report.program = None;
-    report.limit = None;
+    (report.access, report.program, report.limit) = (None, None, None);
+    (report.page_cache, report.would_evict, report.keeper) = (None, None, None);
     report.working_set_bytes = None;
-    report.page_cache = None;
-    (
-        report.strata_cpu_cap_percent,
-        report.strata_cpu_worst_percent,
-    ) = (None, None);
-    report.would_evict = None;
-    report.keeper = None;
+    report.strata_cpu_cap_percent = None;
+    report.strata_cpu_worst_percent = None;
     report.walks.entries_per_freed_page = None;
     report.kernel = KernelReport::default();
     report.let_go = LetGoReport::default();

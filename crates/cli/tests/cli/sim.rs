@@ -2,46 +2,31 @@
 
 use crate::support::prelude::*;
 
-fn sim(args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_strata"));
-    command.arg("sim").args(args).output().expect("strata")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).expect("UTF-8")
+#[track_caller]
+fn stdout(args: &str) -> String {
+    let said = Strata::line(&format!("sim {args}")).finish();
+    let said = said.expect_success();
+    assert_eq!(said.stderr, "", "nothing where it is no terminal");
+    said.stdout
 }
 
 #[track_caller]
-fn stdout(args: &[&str]) -> String {
-    let output = sim(args);
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    assert_eq!(
-        text(&output.stderr),
-        "",
-        "nothing on stderr where it is no terminal"
-    );
-    text(&output.stdout)
+fn json(args: &str) -> Value {
+    parsed(&stdout(&format!("{args} --format json")))
 }
 
 /// A trace whose pages a program has mapped, and a budget for 60 % of them.
-const STEERED: [&str; 5] = [
-    "gen:zipf,pages=4000,accesses=60000,backing=anon,via=mmap",
-    "--policy",
-    "two-list,mglru:v6.1",
-    "--memory",
-    "2400",
-];
+const STEERED: &str = "gen:zipf,pages=4000,accesses=60000,backing=anon,via=mmap --policy two-list,mglru:v6.1 --memory 2400";
 
 #[test]
 fn a_steered_run_tells_who_reclaimed_and_the_same_at_every_time() {
-    let args = |more: &[&'static str]| [&STEERED[..], more].concat();
-    let table = stdout(&args(&["--steered"]));
+    let args = format!("{STEERED} --steered");
+    let table = stdout(&args);
     for word in ["faults/1000", "reclaimed ahead", "Strata, CPU"] {
         assert!(table.contains(word), "{table}");
     }
-    assert_eq!(table, stdout(&args(&["--steered"])));
-    let json = stdout(&args(&["--steered", "--format", "json"]));
-    let report: Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(table, stdout(&args));
+    let report = json(&args);
     for run in report["runs"].as_array().expect("runs") {
         let steered = &run["reclaim"]["steered"];
         let number = |name: &str| steered[name].as_u64().unwrap_or_else(|| panic!("{name}"));
@@ -49,23 +34,20 @@ fn a_steered_run_tells_who_reclaimed_and_the_same_at_every_time() {
         assert!(number("strata_cpu_ms") > 0 && number("ticks") > 0);
         assert_eq!(number("peak_above_budget_pages"), 0);
     }
-    let alone = stdout(&args(&["--format", "json"]));
+    let alone = stdout(&format!("{STEERED} --format json"));
     assert!(!alone.contains("steered"), "nobody steers");
 }
 
-/// Fourteen minutes: some memory is used all the time, the rest goes by in turn every five minutes.
-const COLD: &str = "gen:hotscan,backing=anon,via=mmap";
-
 #[test]
 fn a_guard_on_a_trace_tells_what_went_and_what_came_back_and_the_same_at_every_time() {
-    let args = [COLD, "--guard", "promise=0.2%/min,min_age=30s"];
-    let table = stdout(&args);
+    // Fourteen minutes: some memory is used all the time, the rest goes by in turn every five minutes.
+    let args = "gen:hotscan,backing=anon,via=mmap --guard promise=0.2%/min,min_age=30s";
+    let table = stdout(args);
     for word in ["worst min", "idle at", "could give"] {
         assert!(table.contains(word), "{table}");
     }
-    assert_eq!(table, stdout(&args));
-    let json = stdout(&[&args[..], &["--format", "json"]].concat());
-    let report: Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(table, stdout(args));
+    let report = json(args);
     let guard = &report["guards"][0];
     assert_eq!(guard["walk_interval_ms"], 5000);
     let group = &guard["groups"][0];
@@ -82,16 +64,7 @@ const ZIPF: &str = "gen:zipf,pages=1000,accesses=20000";
 
 #[test]
 fn json_has_a_record_a_run_with_every_request_counted() {
-    let args = [
-        ZIPF,
-        "--policy",
-        "lru,mglru:v6.1",
-        "--memory",
-        "10%,64",
-        "--format",
-        "json",
-    ];
-    let report: Value = serde_json::from_str(&stdout(&args)).expect("JSON");
+    let report = json(&format!("{ZIPF} --policy lru,mglru:v6.1 --memory 10%,64"));
     let runs = report["runs"].as_array().expect("runs");
     assert_eq!(runs.len(), 4);
     for run in runs {
@@ -130,20 +103,9 @@ fn keys(value: &Value, found: &mut BTreeSet<String>) {
 
 #[test]
 fn every_field_of_the_json_is_explained() {
-    let json = stdout(&[
-        ZIPF,
-        "--policy",
-        "mglru",
-        "--group",
-        "a",
-        "--tiers",
-        "25:75+phases=2",
-        "--profile",
-        "--format",
-        "json",
-    ]);
     let mut found = BTreeSet::new();
-    keys(&serde_json::from_str(&json).expect("JSON"), &mut found);
+    let args = format!("{ZIPF} --policy mglru --group a --tiers 25:75+phases=2 --profile");
+    keys(&json(&args), &mut found);
     let page = include_str!("../../../../docs/reference/sim.md");
     // What the page says of an average and a share it says in words.
     let in_words = ["runs", "age", "mean_pages", "share"];
@@ -158,20 +120,9 @@ fn every_field_of_the_json_is_explained() {
 
 #[test]
 fn a_profile_adds_up_to_100_percent_and_phases_to_all_of_the_time() {
-    let args = [
-        "gen:zipf,pages=3000,accesses=30000,backing=anon",
-        "--policy",
-        "two-list,mglru,lru",
-        "--memory",
-        "1500",
-        "--tiers",
-        "50:50+phases=5",
-        "--profile",
-        "--format",
-    ];
-    let json: Value =
-        serde_json::from_str(&stdout(&[&args[..], &["json"]].concat())).expect("JSON");
-    let runs = json["runs"].as_array().expect("runs");
+    let args = "gen:zipf,pages=3000,accesses=30000,backing=anon --policy two-list,mglru,lru --memory 1500 --tiers 50:50+phases=5 --profile";
+    let report = json(args);
+    let runs = report["runs"].as_array().expect("runs");
     for run in &runs[..2] {
         let profile = run["profile"].as_object().expect("a profile");
         let shares = profile.iter().filter(|(name, _)| *name != "time_of_first");
@@ -189,7 +140,7 @@ fn a_profile_adds_up_to_100_percent_and_phases_to_all_of_the_time() {
     }
     assert_eq!(runs[0]["profile"]["time_of_first"][2], 1.0);
     assert!(runs[2]["profile"].is_null(), "a baseline has no reclaim");
-    let table = stdout(&[&args[..], &["table"]].concat());
+    let table = stdout(args);
     let head = table
         .lines()
         .find(|line| line.contains("rmap %"))
@@ -222,25 +173,9 @@ const TWO_GROUPS: &str = "gen:mixed,anon=500,file=1000,accesses=20000,groups=2,t
 
 #[test]
 fn every_policy_of_a_kernel_plays_groups_tiers_and_a_background_together() {
-    let args = [
-        TWO_GROUPS,
-        "--policy",
-        "mglru,two-list",
-        "--memory",
-        "1000",
-        "--tiers",
-        "25:75+start=slow",
-        "--background",
-        "2%",
-        "--format",
-        "json",
-    ];
-    for groups in [
-        &[][..],
-        &["--group", "web:low=60%", "--group", "batch:max=40%"],
-    ] {
-        let json = stdout(&[&args[..], groups].concat());
-        let report: Value = serde_json::from_str(&json).expect("JSON");
+    let args = "--policy mglru,two-list --memory 1000 --tiers 25:75+start=slow --background 2%";
+    for groups in ["", "--group web:low=60% --group batch:max=40%"] {
+        let report = json(&format!("{TWO_GROUPS} {args} {groups}"));
         let runs = report["runs"].as_array().expect("runs");
         assert_eq!(runs.len(), 2);
         for run in runs {
@@ -256,21 +191,8 @@ fn every_policy_of_a_kernel_plays_groups_tiers_and_a_background_together() {
 fn tiers_go_with_groups_and_have_a_table_and_a_plot_of_their_own() {
     let directory = tempfile::tempdir().expect("directory");
     let file = directory.path().join("plot.svg");
-    let table = stdout(&[
-        TWO_GROUPS,
-        "--policy",
-        "mglru,two-list,lru",
-        "--memory",
-        "1500",
-        "--tiers",
-        "25:75+page-cache=refs",
-        "--group",
-        "web:low=60%",
-        "--group",
-        "batch:max=40%",
-        "--plot",
-        file.to_str().expect("UTF-8"),
-    ]);
+    let args = "--policy mglru,two-list,lru --memory 1500 --tiers 25:75+page-cache=refs --group web:low=60% --group batch:max=40%";
+    let table = stdout(&format!("{TWO_GROUPS} {args} --plot {}", file.display()));
     assert!(table.contains("hits, fastest first"), "{table}");
     let of_batch = table.lines().filter(|line| line.starts_with("  batch"));
     assert_eq!(of_batch.count(), 2, "{table}");
@@ -282,39 +204,29 @@ fn tiers_go_with_groups_and_have_a_table_and_a_plot_of_their_own() {
 fn groups_can_stand_in_a_file() {
     let directory = tempfile::tempdir().expect("directory");
     let file = directory.path().join("groups");
-    let option = format!("@{}", file.display());
-    let args = |option| [TWO_GROUPS, "--policy", "mglru", "--group", option];
+    let with = |options: &str| format!("{TWO_GROUPS} --policy mglru --group {options}");
+    let by_file = with(&format!("@{}", file.display()));
     fs::write(&file, "# two\n\nweb:low=5%\n  batch:max=50% \n").expect("written");
-    let by_hand = [
-        TWO_GROUPS,
-        "--policy",
-        "mglru",
-        "--group",
-        "web:low=5%",
-        "--group",
-        "batch:max=50%",
-    ];
-    assert_eq!(stdout(&args(&option)), stdout(&by_hand));
+    let by_hand = with("web:low=5% --group batch:max=50%");
+    assert_eq!(stdout(&by_file), stdout(&by_hand));
     fs::write(&file, "web\nbatch:more=5\n").expect("written");
-    let output = sim(&args(&option));
-    let said = text(&output.stderr);
-    assert!(
-        said.contains("line 2") && said.contains("\"more\""),
-        "{said}"
-    );
-    assert_eq!(output.status.code(), Some(2));
+    let said = Strata::line(&format!("sim {by_file}")).finish();
+    assert_has(&said.stderr, "line 2");
+    assert_has(&said.stderr, "\"more\"");
+    assert_eq!(said.code(), Some(2));
 }
 
 #[test]
 fn the_same_arguments_give_the_same_bytes_whatever_the_threads() {
-    let args = |jobs| [ZIPF, "--memory", "auto", "--format", "json", "--jobs", jobs];
-    assert_eq!(stdout(&args("1")), stdout(&args("4")));
+    let json = |jobs| stdout(&format!("{ZIPF} --memory auto --format json --jobs {jobs}"));
+    assert_eq!(json(1), json(4));
 }
 
 #[test]
 fn csv_has_a_line_a_run() {
-    let args = [ZIPF, "--policy", "lru,opt", "--memory", "5%,10%"];
-    let csv = stdout(&[&args[..], &["--format", "csv"]].concat());
+    let csv = stdout(&format!(
+        "{ZIPF} --policy lru,opt --memory 5%,10% --format csv"
+    ));
     assert_eq!(csv.lines().count(), 5);
     let columns = |line: &str| line.replace(ZIPF, "trace").split(',').count();
     let mut widths = csv.lines().map(columns);
@@ -326,13 +238,11 @@ fn csv_has_a_line_a_run() {
 fn a_plot_is_a_complete_file() {
     let directory = tempfile::tempdir().expect("directory");
     let file = directory.path().join("plot.svg");
-    let path = file.to_str().expect("UTF-8");
-    stdout(&[
-        ZIPF, "--policy", "lru,opt", "--memory", "auto", "--plot", path,
-    ]);
+    let with_plot = |args: &str| stdout(&format!("{ZIPF} {args} --plot {}", file.display()));
+    with_plot("--policy lru,opt --memory auto");
     let curves = fs::read_to_string(&file).expect("plot");
     assert_eq!(curves.matches("<polyline").count(), 2);
-    stdout(&[ZIPF, "--policy", "mglru", "--plot", path]);
+    with_plot("--policy mglru");
     let generations = fs::read_to_string(&file).expect("plot");
     assert!(generations.contains("<polygon") && generations.ends_with("</svg>\n"));
 }

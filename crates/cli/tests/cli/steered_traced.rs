@@ -11,33 +11,19 @@ const TRACE: &str = "gen:zipf,pages=46080,accesses=400000,backing=anon,via=mmap"
 /// A file that is read in a loop through descriptors, of which 60 % fit.
 const LOOP: &str = "gen:loop,pages=12288,accesses=150000";
 
-fn sim(more: &[&str]) -> Output {
-    sim_of(TRACE, more)
-}
-
-fn sim_of(trace: &str, more: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_strata"));
-    command.args(["sim", trace, "--steered", "--format", "json"]);
-    command.args(more).output().expect("strata")
+fn sim(trace: &str, more: &str) -> Finished {
+    Strata::line(&format!("sim {trace} --steered --format json {more}")).finish()
 }
 
 /// The text of the trace, and the report.
-fn traced(more: &[&str]) -> (String, Value) {
-    traced_of(TRACE, more)
-}
-
-fn traced_of(trace: &str, more: &[&str]) -> (String, Value) {
+fn traced(trace: &str, more: &str) -> (String, Value) {
     let folder = tempfile::tempdir().expect("a place");
     let path = folder.path().join("ticks");
-    let place = path.to_str().expect("UTF-8");
-    let output = sim_of(
-        trace,
-        &[more, &["--memory", "60%", "--trace", place]].concat(),
-    );
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && errors.is_empty(), "{errors}");
-    let report = serde_json::from_slice(&output.stdout).expect("JSON");
-    (fs::read_to_string(&path).expect("a trace"), report)
+    let to = format!("{more} --memory 60% --trace {}", path.display());
+    let said = sim(trace, &to).expect_success();
+    assert_eq!(said.stderr, "");
+    let text = fs::read_to_string(&path).expect("a trace");
+    (text, said.json())
 }
 
 #[test]
@@ -46,8 +32,8 @@ fn what_holds_of_any_trace_of_the_loop_holds_of_the_simulators_and_it_says_what_
     for kernel in ["two-list", "mglru:v6.1", "mglru:v7.2"] {
         for (version, actuator) in [("v1", "auto"), ("v2", "auto"), ("v2", "pageout")] {
             let which = format!("{kernel} {version} {actuator}");
-            let more = ["--policy", kernel, "--cgroup", version];
-            let (text, report) = traced(&[&more[..], &["--actuator", actuator]].concat());
+            let more = format!("--policy {kernel} --cgroup {version} --actuator {actuator}");
+            let (text, report) = traced(TRACE, &more);
             let mut turns = turns(&text);
             let is_auto = actuator == "auto";
             let found = violations(&turns, is_auto);
@@ -84,7 +70,7 @@ fn what_holds_of_any_trace_of_the_loop_holds_of_the_simulators_and_it_says_what_
 #[test]
 fn page_cache_is_traced_as_on_linux_and_what_was_asked_for_is_what_was_dropped() {
     for kernel in ["two-list", "mglru:v6.1"] {
-        let (text, report) = traced_of(LOOP, &["--policy", kernel]);
+        let (text, report) = traced(LOOP, &format!("--policy {kernel}"));
         let turns = turns(&text);
         let found = violations(&turns, true);
         assert!(found.is_empty(), "{kernel}: {}", found.join("\n"));
@@ -105,7 +91,7 @@ fn page_cache_is_traced_as_on_linux_and_what_was_asked_for_is_what_was_dropped()
         assert!(is_most(in_bytes, number("in_pages")), "{kernel}");
         assert!(is_most(gone_bytes, number("newcomers_pages")), "{kernel}");
         assert!((1..=number("censuses")).contains(&nr_censuses), "{kernel}");
-        let (kept, report) = traced_of(LOOP, &["--policy", kernel, "--keep-page-cache"]);
+        let (kept, report) = traced(LOOP, &format!("--policy {kernel} --keep-page-cache"));
         assert!(!kept.contains("\"cache\":{"), "{kernel}");
         let steered = &report["runs"][0]["reclaim"]["steered"];
         assert!(steered["page_cache"].is_null(), "{kernel}");
@@ -114,56 +100,31 @@ fn page_cache_is_traced_as_on_linux_and_what_was_asked_for_is_what_was_dropped()
 
 #[test]
 fn the_same_arguments_write_the_same_trace_and_change_nothing_of_the_run() {
-    let more = ["--policy", "two-list"];
-    let (text, report) = traced(&more);
-    assert_eq!(traced(&more).0, text);
-    let alone = sim(&[&more[..], &["--memory", "60%"]].concat());
-    let alone: Value = serde_json::from_slice(&alone.stdout).expect("JSON");
-    assert_eq!(alone, report);
+    let (text, report) = traced(TRACE, "--policy two-list");
+    assert_eq!(traced(TRACE, "--policy two-list").0, text);
+    let alone = sim(TRACE, "--policy two-list --memory 60%");
+    assert_eq!(alone.json(), report);
 }
 
 #[test]
 fn the_ticks_of_several_runs_are_not_mixed_in_one_file() {
     let folder = tempfile::tempdir().expect("a place");
     let path = folder.path().join("ticks");
-    let place = path.to_str().expect("UTF-8");
-    let output = sim(&[
-        "--policy",
-        "two-list,mglru",
-        "--memory",
-        "60%",
-        "--trace",
-        place,
-    ]);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{errors}");
-    assert!(errors.contains("2 runs were asked for"), "{errors}");
+    let more = "--policy two-list,mglru --memory 60% --trace";
+    let said = sim(TRACE, &format!("{more} {}", path.display()));
+    assert_eq!(said.code(), Some(2), "{}", said.stderr);
+    assert_has(&said.stderr, "2 runs were asked for");
     assert!(!path.exists(), "nothing is left there");
 }
 
 #[test]
 fn a_tunable_can_be_tried_out_and_the_trace_says_so() {
-    let (text, report) = traced(&["--policy", "two-list", "--set", "watermarks.mark_share=32"]);
-    let (plain, default) = traced(&["--policy", "two-list"]);
+    let (text, report) = traced(TRACE, "--policy two-list --set watermarks.mark_share=32");
+    let (plain, default) = traced(TRACE, "--policy two-list");
     let distance_bytes = |text: &str| {
         let marks = marks(&turns(text));
         marks.budget_bytes - marks.low_bytes
     };
     assert!(distance_bytes(&text) > distance_bytes(&plain));
     assert_ne!(report["runs"], default["runs"]);
-}
-
-#[test]
-fn a_tunable_that_there_is_not_or_may_not_be_is_refused() {
-    for (set, why) in [
-        ("walks.pace=3", "no tunable is called walks.pace"),
-        ("walks.pause_ms_min=5000", "may be 1 to 100"),
-        ("walks.pause_ms_min", "name a tunable and a number"),
-        ("walks.pause_ms_min=nan", "name a tunable and a number"),
-    ] {
-        let output = sim(&["--policy", "two-list", "--set", set]);
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{errors}");
-        assert!(errors.contains(why), "{errors}");
-    }
 }

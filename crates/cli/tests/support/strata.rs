@@ -49,6 +49,11 @@ impl Strata {
         empty.args(args)
     }
 
+    /// A command line as it is typed, whose words have no blanks in them.
+    pub(crate) fn line(words: &str) -> Strata {
+        Strata::new(words.split_whitespace())
+    }
+
     /// Adds an argument.
     pub(crate) fn arg(self, arg: impl AsRef<OsStr>) -> Strata {
         self.args([arg])

@@ -35,70 +35,55 @@ fn short(accesses: &[Access]) -> String {
     accesses.iter().map(one).collect::<Vec<String>>().join(" ")
 }
 
-/// Whole traces: how they are opened, their bytes, what is read.
-type Whole = Vec<(OpenOptions, Vec<u8>, &'static str)>;
-
-fn texts() -> Whole {
-    use Format::{Csv, Fio, Lackey, Lirs, Lis, Memsim, Txt, Ucsd};
-    let of = |options, text: &str, short| (options, text.as_bytes().to_vec(), short);
-    let v2 = "fio version 2 iolog\n/a add\n/b add\n/a open\n/b write 8192 4096\n/a wait 250 0\n/a read 4096 12288\n/a sync 0 0\n/b close\n";
-    let v3 = "fio version 3 iolog\n2 /a add\n872 /a open\n878 /a read 0 16384\n900 /a trim 0 4096\n901 /a write 5000 1\n";
-    let columns = |format, columns| with_columns(format, columns);
-    vec![
-        of(
-            as_format(Lis),
-            "10 3 0 0\n5 1 0 1\r\n\n7 0 0 2\n20 2 0 3",
-            "10 11 12 5 20 21",
-        ),
-        of(as_format(Lirs), "5\n*\n6\n * a mark\n5\n", "5 6 5"),
-        of(as_format(Memsim), "0041f7a0 R\n0x2fff W\n", "1055ma 2wma"),
-        of(
-            as_format(Ucsd),
-            "s 0x1fffff50 1\nl 0x1fffff58 12\n",
-            "131071wma 131071ma",
-        ),
-        // Accesses that cross from one page into the next access both.
-        of(
-            as_format(Lackey),
-            "==12== Lackey, an example\nI  00001ffe,4\n L 00003000,8\n S 00004ff9,8\n M 00005000,4\n==12== end\n",
-            "1ma 2ma 3ma 4wma 5wma 5wma",
-        ),
-        // Logs number their files and keep their times.
-        of(as_format(Fio), v2, "1:2w 1@250"),
-        of(expanded(Fio), v2, "1:2w 1@250 2@250 3@250"),
-        of(as_format(Fio), v3, "0@878 1w@901"),
-        // A table with a header needs no options.
-        of(
-            as_format(Csv),
-            "# made by hand\ntime_us,group,space,page,size,op,via,backing\n100,1,2,3,4,write,mmap,anon\n250,0,0,9,0,read,fd,file\n250,0,0,8,0,read,mmap,code\n",
-            "2:3wmag1 9@150 8mc@150",
-        ),
-        of(
-            as_format(Csv),
-            "\"version\";\"op\";\"lbn\"\n1;2a;77\n1;28;78\n1;delete;78\n",
-            "77w 78",
-        ),
-        // Columns are told by number or by name.
-        of(
-            columns(Csv, "id=3,time=2,op=4"),
-            "1,5.25,7,R,x\n1,6.5,8,W,y\n",
-            "7 8w@1250000",
-        ),
-        of(
-            columns(Csv, "id=3,time=2,time-unit=ns"),
-            "1,5000,7\n1,9000,7",
-            "7 7@4",
-        ),
-        of(
-            columns(Csv, "id=zebra"),
-            "zebra,when\n0x10,3\n17,3\n",
-            "16 17",
-        ),
-        of(columns(Csv, "id=1,header=yes"), "1,2\n3,4\n", "3"),
-        // The first column of white space, if nothing is said.
-        of(as_format(Txt), "5 x\n6 y\n", "5 6"),
-    ]
+/// The cells of a table, which stand between bars; `\n` and `\r` in them are ends of lines.
+fn rows<const N: usize>(table: &str) -> impl Iterator<Item = [String; N]> {
+    let lines = table
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines.map(|line| {
+        let cells = line
+            .split(" | ")
+            .map(|cell| cell.replace("\\n", "\n").replace("\\r", "\r"));
+        cells.collect::<Vec<String>>().try_into().expect("a row")
+    })
 }
+
+/// A format, behind it `expanded` or columns.
+fn options(text: &str) -> OpenOptions {
+    let (format, more) = text.split_once(' ').unwrap_or((text, ""));
+    let format = format.parse().expect("a format");
+    match more {
+        "expanded" => expanded(format),
+        columns => with_columns(format, columns),
+    }
+}
+
+/// Whole traces: how they are opened, their text, what is read.
+const TEXTS: &str = r#"
+lis | 10 3 0 0\n5 1 0 1\r\n\n7 0 0 2\n20 2 0 3 | 10 11 12 5 20 21
+lirs | 5\n*\n6\n * a mark\n5\n | 5 6 5
+memsim | 0041f7a0 R\n0x2fff W\n | 1055ma 2wma
+ucsd | s 0x1fffff50 1\nl 0x1fffff58 12\n | 131071wma 131071ma
+# Accesses that cross from one page into the next access both.
+lackey | ==12== Lackey, an example\nI  00001ffe,4\n L 00003000,8\n S 00004ff9,8\n M 00005000,4\n==12== end\n | 1ma 2ma 3ma 4wma 5wma 5wma
+# Logs number their files and keep their times.
+fio | fio version 2 iolog\n/a add\n/b add\n/a open\n/b write 8192 4096\n/a wait 250 0\n/a read 4096 12288\n/a sync 0 0\n/b close\n | 1:2w 1@250
+fio expanded | fio version 2 iolog\n/a add\n/b add\n/a open\n/b write 8192 4096\n/a wait 250 0\n/a read 4096 12288\n/a sync 0 0\n/b close\n | 1:2w 1@250 2@250 3@250
+fio | fio version 3 iolog\n2 /a add\n872 /a open\n878 /a read 0 16384\n900 /a trim 0 4096\n901 /a write 5000 1\n | 0@878 1w@901
+# A table with a header needs no options.
+csv | # made by hand\ntime_us,group,space,page,size,op,via,backing\n100,1,2,3,4,write,mmap,anon\n250,0,0,9,0,read,fd,file\n250,0,0,8,0,read,mmap,code\n | 2:3wmag1 9@150 8mc@150
+csv | "version";"op";"lbn"\n1;2a;77\n1;28;78\n1;delete;78\n | 77w 78
+# Columns are told by number or by name.
+csv id=3,time=2,op=4 | 1,5.25,7,R,x\n1,6.5,8,W,y\n | 7 8w@1250000
+csv id=3,time=2,time-unit=ns | 1,5000,7\n1,9000,7 | 7 7@4
+csv id=zebra | zebra,when\n0x10,3\n17,3\n | 16 17
+csv id=1,header=yes | 1,2\n3,4\n | 3
+# The first column of white space, if nothing is said.
+txt | 5 x\n6 y\n | 5 6
+"#;
+
+/// Whole traces of records: how they are opened, their bytes, what is read.
+type Whole = Vec<(OpenOptions, Vec<u8>, &'static str)>;
 
 fn records() -> Whole {
     use Format::{OracleGeneral, OracleGeneralOpNs, Tlb, U32Be, U32Le, U64Be, U64Le, Vscsi};
@@ -159,7 +144,11 @@ fn records() -> Whole {
 
 #[test]
 fn each_format_is_read_as_its_authors_describe_it() {
-    for (options, bytes, expected) in texts().into_iter().chain(records()) {
+    for [opened, text, expected] in rows(TEXTS) {
+        let accesses = read(text.as_bytes(), &options(&opened)).unwrap();
+        assert_eq!(short(&accesses), expected, "{opened} {text}");
+    }
+    for (options, bytes, expected) in records() {
         let accesses = read(&bytes, &options).unwrap();
         let text = String::from_utf8_lossy(&bytes[..bytes.len().min(99)]).into_owned();
         assert_eq!(short(&accesses), expected, "{options:?} {text}");
@@ -174,127 +163,56 @@ fn each_format_is_read_as_its_authors_describe_it() {
     assert_eq!(accesses[0].size_bytes, 8192);
 }
 
+/// Broken traces: how they are opened, their text, pages in front of the broken place, what is said.
+const BROKEN: &str = r"
+lis | 1 1 0 0\n5 18446744073709551615 0 1\n | 1 | t: line 2: pages of a request must be at most 1048576
+lis | 1 1 0 0\n18446744073709551615 9 0 1\n | 1 | t: line 2: the last page must be a number below 2^64
+lis | 1 1 0 0\n5 x 0 1\n | 1 | t: line 2: number of blocks must be a number below 2^64, not `x`
+lis | 1 1 0 0\n5 1\n | 1 | t: line 2: third column must be a number below 2^64, not missing
+lis | 1 1 0 0\n5 1 0\n | 1 | t: line 2: number of the request must be a number below 2^64, not missing
+lis | 1 1 0 0\n99999999999999999999 1 0 0\n | 1 | t: line 2: first block must be a number below 2^64
+lis | 1 1 0 0\n-5 1 0 0\n | 1 | t: line 2: first block must be a number below 2^64, not `-5`
+lirs expanded | 5\n6 7\n | 5 | t: line 2: a line must be one number, not `7`
+memsim expanded | 0041f7a0 X |  | t: line 1: access must be R or W, not `X`
+memsim expanded | 0041g7a0 R |  | t: line 1: address must be a hexadecimal number
+memsim expanded | 10000000000000000 R |  | address must be a hexadecimal number below 2^64
+memsim expanded | 5 |  | t: line 1: access must be R or W, not missing
+ucsd expanded | x 0x5 1 |  | t: line 1: access must be l or s, not `x`
+ucsd expanded | l zebra 1 |  | t: line 1: address must be a hexadecimal number
+lackey expanded |  L 00003000 |  | address,size must be two numbers, not `00003000`
+lackey expanded |  L 3000,x |  | size must be a number
+lackey expanded |  L xyz,4 |  | address must be a hexadecimal number
+lackey expanded |  Q 3000,4 |  | access must be I, L, S or M, not `Q`
+lackey expanded |  L ffffffffffffffff,2 |  | the last byte must be a number below 2^64
+lackey expanded |  L 0,18446744073709551615 |  | pages of a request must be at most
+fio expanded | fio version 1 iolog\n |  | line 1: not fio: it begins with `fio version 1 iolog`
+fio expanded | fio version 2 iolog\n/a read 0\n |  | line 2: length must be a number
+fio expanded | fio version 2 iolog\n/a frobnicate 0 1\n |  | line 2: action must be one that fio knows
+fio expanded | fio version 3 iolog\nx /a read 0 1\n |  | line 2: time must be a number
+fio expanded | fio version 3 iolog\n5 /a wait 0 1\n |  | line 2: action must be one that fio knows
+fio expanded | fio version 2 iolog\n/a read 18446744073709551615 4096\n |  | line 2: the last byte must be
+csv | 1,2,3\n |  | line 1: one of 3 columns is the id, and no header tells which (`1,2,3`); with the id in the third
+csv id=4 | 1,2,3\n |  | line 1: there is no column 4 of 3
+csv id=c | a,b\n1,2\n |  | line 1: no column is called `c`
+csv id=1,size=1 | 1,2\n |  | line 1: column 1 is told twice
+csv id=2 | 1,2\n3\n | 2 | line 2: id must be a number below 2^64 (or say ids=text with --trace-columns), not missing
+csv id=2 | 1,2\n1,-2\n | 2 | line 2: id must be a number below 2^64 (or say ids=text with --trace-columns), not `-2`
+csv id=1,op=2 | 1,jump\n |  | line 1: op must be read, write or the like
+csv id=1,time=2 | 1,5s\n |  | line 1: time must be a number, not `5s`
+csv id=1,size=2 | 1,x\n |  | line 1: size must be a number
+csv id=1,group=2 | 1,99999\n |  | line 1: group must be a number below 65536
+csv id=1,via=2 | 1,x\n |  | line 1: via must be mmap or fd, not `x`
+csv id=1,backing=2 | 1,x\n |  | line 1: backing must be anon, file or code, not `x`
+";
+
 #[test]
 fn what_is_broken_is_named_behind_what_is_whole() {
-    use Format::{
-        Fio, Lackey, Lirs, Lis, Memsim, OracleGeneral, OracleGeneralOpNs, U32Be, Ucsd, Vscsi,
-    };
-    let lis = [
-        (
-            "5 18446744073709551615 0 1",
-            "pages of a request must be at most 1048576",
-        ),
-        (
-            "18446744073709551615 9 0 1",
-            "the last page must be a number below 2^64",
-        ),
-        (
-            "5 x 0 1",
-            "number of blocks must be a number below 2^64, not `x`",
-        ),
-        (
-            "5 1",
-            "third column must be a number below 2^64, not missing",
-        ),
-        (
-            "5 1 0",
-            "number of the request must be a number below 2^64, not missing",
-        ),
-        (
-            "99999999999999999999 1 0 0",
-            "first block must be a number below 2^64",
-        ),
-        (
-            "-5 1 0 0",
-            "first block must be a number below 2^64, not `-5`",
-        ),
-    ];
-    for (line, told) in lis {
-        let text = format!("1 1 0 0\n{line}\n");
-        let (error, before) = broken(text.as_bytes(), &as_format(Lis));
-        assert_eq!(before, [1]);
-        let told = error.starts_with("t: line 2: ") && error.contains(told);
-        assert!(told, "{line}: {error}");
-    }
-    for (format, text, told) in [
-        (
-            Lirs,
-            "5\n6 7\n",
-            "t: line 2: a line must be one number, not `7`",
-        ),
-        (
-            Memsim,
-            "0041f7a0 X",
-            "t: line 1: access must be R or W, not `X`",
-        ),
-        (
-            Memsim,
-            "0041g7a0 R",
-            "t: line 1: address must be a hexadecimal number",
-        ),
-        (
-            Memsim,
-            "10000000000000000 R",
-            "address must be a hexadecimal number below 2^64",
-        ),
-        (Memsim, "5", "t: line 1: access must be R or W, not missing"),
-        (Ucsd, "x 0x5 1", "t: line 1: access must be l or s, not `x`"),
-        (
-            Ucsd,
-            "l zebra 1",
-            "t: line 1: address must be a hexadecimal number",
-        ),
-        (
-            Lackey,
-            " L 00003000",
-            "address,size must be two numbers, not `00003000`",
-        ),
-        (Lackey, " L 3000,x", "size must be a number"),
-        (Lackey, " L xyz,4", "address must be a hexadecimal number"),
-        (Lackey, " Q 3000,4", "access must be I, L, S or M, not `Q`"),
-        (
-            Lackey,
-            " L ffffffffffffffff,2",
-            "the last byte must be a number below 2^64",
-        ),
-        (
-            Lackey,
-            " L 0,18446744073709551615",
-            "pages of a request must be at most",
-        ),
-        (
-            Fio,
-            "fio version 1 iolog\n",
-            "line 1: not fio: it begins with `fio version 1 iolog`",
-        ),
-        (
-            Fio,
-            "fio version 2 iolog\n/a read 0\n",
-            "line 2: length must be a number",
-        ),
-        (
-            Fio,
-            "fio version 2 iolog\n/a frobnicate 0 1\n",
-            "line 2: action must be one that fio knows",
-        ),
-        (
-            Fio,
-            "fio version 3 iolog\nx /a read 0 1\n",
-            "line 2: time must be a number",
-        ),
-        (
-            Fio,
-            "fio version 3 iolog\n5 /a wait 0 1\n",
-            "line 2: action must be one that fio knows",
-        ),
-        (
-            Fio,
-            "fio version 2 iolog\n/a read 18446744073709551615 4096\n",
-            "line 2: the last byte must be",
-        ),
-    ] {
-        let (error, _) = broken(text.as_bytes(), &expanded(format));
-        assert!(error.contains(told), "{text}: {error}");
+    use Format::{Fio, OracleGeneral, OracleGeneralOpNs, U32Be, Vscsi};
+    for [opened, text, before, told] in rows(BROKEN) {
+        let (error, found) = broken(text.as_bytes(), &options(&opened));
+        let found: Vec<String> = found.iter().map(u64::to_string).collect();
+        assert!(error.contains(&told), "{opened}: {text}: {error}");
+        assert_eq!(found.join(" "), before, "{opened}: {text}");
     }
     let many: String = (0..20_000).map(|n| format!("/{n} add\n")).collect();
     let many = format!("fio version 2 iolog\n{many}").into_bytes();
@@ -381,59 +299,6 @@ fn a_table_of_an_object_store_is_read_once_what_is_missing_was_named() {
     let ops: Vec<Op> = accesses.iter().map(|access| access.op).collect();
     assert_eq!(ops, [Op::Read, Op::Write, Op::Read]);
     assert_eq!(accesses[0].key, accesses[2].key);
-}
-
-#[test]
-fn a_table_that_can_not_be_understood_says_why() {
-    for (text, columns, told) in [
-        (
-            "1,2,3\n",
-            "",
-            "line 1: one of 3 columns is the id, and no header tells which (`1,2,3`); with the id in the third",
-        ),
-        ("1,2,3\n", "id=4", "line 1: there is no column 4 of 3"),
-        ("a,b\n1,2\n", "id=c", "line 1: no column is called `c`"),
-        ("1,2\n", "id=1,size=1", "line 1: column 1 is told twice"),
-        (
-            "1,2\n3\n",
-            "id=2",
-            "line 2: id must be a number below 2^64 (or say ids=text with --trace-columns), not missing",
-        ),
-        (
-            "1,2\n1,-2\n",
-            "id=2",
-            "line 2: id must be a number below 2^64 (or say ids=text with --trace-columns), not `-2`",
-        ),
-        (
-            "1,jump\n",
-            "id=1,op=2",
-            "line 1: op must be read, write or the like",
-        ),
-        (
-            "1,5s\n",
-            "id=1,time=2",
-            "line 1: time must be a number, not `5s`",
-        ),
-        ("1,x\n", "id=1,size=2", "line 1: size must be a number"),
-        (
-            "1,99999\n",
-            "id=1,group=2",
-            "line 1: group must be a number below 65536",
-        ),
-        (
-            "1,x\n",
-            "id=1,via=2",
-            "line 1: via must be mmap or fd, not `x`",
-        ),
-        (
-            "1,x\n",
-            "id=1,backing=2",
-            "line 1: backing must be anon, file or code, not `x`",
-        ),
-    ] {
-        let (error, _) = broken(text.as_bytes(), &with_columns(Format::Csv, columns));
-        assert!(error.contains(told), "{text}: {error}");
-    }
 }
 
 #[test]

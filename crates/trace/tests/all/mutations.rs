@@ -7,7 +7,7 @@ use std::fs;
 use std::io::Cursor;
 use std::path::Path;
 
-use strata_trace::recording::{About, NO_PAGES, Piece, RecordingWriter, SpaceEnd, WalkKind};
+use strata_trace::recording::{NO_PAGES, Piece, SpaceEnd, WalkKind};
 use strata_trace::{
     Access, AccessReader, BATCH_LEN, Compression, Format, OpenOptions, Sizes, Tolerant, TraceError,
     Writer, open_stream,
@@ -70,20 +70,18 @@ fn samples() -> Vec<(Format, Vec<u8>)> {
         strata.write(part).expect("memory");
         strata.flush().expect("memory");
     }
-    let mut recording = RecordingWriter::new("w", Vec::new(), &About::default()).expect("memory");
+    let mut recording = support::recording();
     for (at, part) in accesses.chunks(20).enumerate() {
-        recording
-            .begin_walk(WalkKind::Interval, at as u64)
-            .expect("memory");
+        let walk = recording.begin_walk(WalkKind::Interval, at as u64);
+        walk.expect("memory");
         let is_file = at % 4 == 3;
-        match is_file {
-            true => recording.begin_file(3),
-            false => recording.begin_space(at as u32 % 3, 7),
-        }
-        .expect("memory");
-        for access in part {
+        let whose = match is_file {
+            true => support::Whose::File(3),
+            false => support::Whose::Space(at as u32 % 3, 7),
+        };
+        let pieces = part.iter().map(|access| {
             let bits = |shift: u64| [access.key.page << shift, 0, 1, 0, 0, 0, u64::MAX, 0];
-            let piece = Piece {
+            Piece {
                 table: access.key.page,
                 area: access.key.space,
                 accessed: bits(0),
@@ -91,10 +89,9 @@ fn samples() -> Vec<(Format, Vec<u8>)> {
                 gone: bits(9),
                 anon: if is_file { NO_PAGES } else { bits(3) },
                 ..Piece::default()
-            };
-            recording.piece(&piece).expect("memory");
-        }
-        recording.end_space(SpaceEnd::Whole).expect("memory");
+            }
+        });
+        support::tell(&mut recording, whose, pieces, SpaceEnd::Whole);
         recording.flush().expect("memory");
     }
     let page = |access: &Access| access.key.page;

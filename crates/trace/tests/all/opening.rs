@@ -74,46 +74,55 @@ fn what_is_exported_as_csv_is_read_back() {
 
 #[test]
 fn the_format_is_guessed_from_marks_then_the_name_then_the_content() {
-    let numbers = |order: fn(u64) -> Vec<u8>| {
-        (0..100)
-            .map(|n| n * 37 % 50)
-            .flat_map(order)
-            .collect::<Vec<u8>>()
+    let numbers = |order: fn(u64) -> [u8; 8]| {
+        let numbers = (0..100).map(|n| n * 37 % 50);
+        numbers.flat_map(order).collect::<Vec<u8>>()
     };
     let oracles = |op: Option<(u8, u16)>| {
-        (0..40)
-            .flat_map(|n| oracle(9, n, 1, op))
-            .collect::<Vec<u8>>()
+        let requests = (0..40).flat_map(|n| oracle(9, n, 1, op));
+        requests.collect::<Vec<u8>>()
     };
-    for (name, content, format) in [
-        ("x", b"fio version 2 iolog\n".to_vec(), Format::Fio),
+    let is_guessed = |name: &str, content: Vec<u8>, format| {
+        let opened = open_stream(name, Cursor::new(content), None, &OpenOptions::default());
+        assert_eq!(opened.unwrap().format, format, "{name} as {format}");
+    };
+    for (name, text, format) in [
+        ("x", "fio version 2 iolog\n", Format::Fio),
         (
             "x",
-            b"==1== Lackey\nI  0401ab70,3\n S 1fff000748,8\n".to_vec(),
+            "==1== Lackey\nI  0401ab70,3\n S 1fff000748,8\n",
             Format::Lackey,
         ),
-        ("x", b"0041f7a0 R\n13f5e2c0 W\n".to_vec(), Format::Memsim),
-        ("x", b"s 0x1fffff50 1\n".to_vec(), Format::Ucsd),
-        ("x", b"110765 64 0 0\n110888 1 0 1\n".to_vec(), Format::Lis),
-        ("x", b"5\n*\n6\n".to_vec(), Format::Lirs),
-        ("x", b"5\n6\n".to_vec(), Format::Txt),
-        ("x", b"time,id\n1,2\n".to_vec(), Format::Csv),
+        ("x", "0041f7a0 R\n13f5e2c0 W\n", Format::Memsim),
+        ("x", "s 0x1fffff50 1\n", Format::Ucsd),
+        ("x", "110765 64 0 0\n110888 1 0 1\n", Format::Lis),
+        ("x", "5\n*\n6\n", Format::Lirs),
+        ("x", "5\n6\n", Format::Txt),
+        ("x", "time,id\n1,2\n", Format::Csv),
+        ("w.LIS.gz", "1 2 3 4\n", Format::Lis),
+        // A mark is stronger than a name, and so are lines that look like nothing else.
+        (
+            "lackey.txt",
+            "==1== Lackey, an example\nI  0401ab70,3\n",
+            Format::Lackey,
+        ),
+        ("w.csv", "fio version 3 iolog\n", Format::Fio),
+    ] {
+        is_guessed(name, text.as_bytes().to_vec(), format);
+    }
+    let numbers_32 = |order: fn(u32) -> [u8; 4]| {
+        let numbers = (0..100).map(|n| n * 37 % 50 + 0x0101);
+        numbers.flat_map(order).collect::<Vec<u8>>()
+    };
+    for (name, content, format) in [
         ("x", oracles(None), Format::OracleGeneral),
         ("x", oracles(Some((1, 0))), Format::OracleGeneralOpNs),
         ("x", vscsi(1, 0x28, 5, 512, 0).repeat(3), Format::Vscsi),
         ("x", vscsi(2, 0x28, 5, 512, 0).repeat(3), Format::Vscsi),
-        ("x", numbers(|n| n.to_le_bytes().to_vec()), Format::U64Le),
-        ("x", numbers(|n| n.to_be_bytes().to_vec()), Format::U64Be),
-        (
-            "x",
-            numbers(|n| (n as u32 + 0x0101).to_le_bytes().to_vec()),
-            Format::U32Le,
-        ),
-        (
-            "x",
-            numbers(|n| (n as u32 + 0x0101).to_be_bytes().to_vec()),
-            Format::U32Be,
-        ),
+        ("x", numbers(u64::to_le_bytes), Format::U64Le),
+        ("x", numbers(u64::to_be_bytes), Format::U64Be),
+        ("x", numbers_32(u32::to_le_bytes), Format::U32Le),
+        ("x", numbers_32(u32::to_be_bytes), Format::U32Be),
         // Keys of two kinds in turns, each with its mark above the number.
         (
             "x",
@@ -129,18 +138,9 @@ fn the_format_is_guessed_from_marks_then_the_name_then_the_content() {
             vec![0; 64],
             Format::OracleGeneralOpNs,
         ),
-        ("w.LIS.gz", b"1 2 3 4\n".to_vec(), Format::Lis),
         ("w.u64be", vec![1; 64], Format::U64Be),
-        // A mark is stronger than a name, and so are lines that look like nothing else.
-        (
-            "lackey.txt",
-            b"==1== Lackey, an example\nI  0401ab70,3\n".to_vec(),
-            Format::Lackey,
-        ),
-        ("w.csv", b"fio version 3 iolog\n".to_vec(), Format::Fio),
     ] {
-        let opened = open_stream(name, Cursor::new(content), None, &OpenOptions::default());
-        assert_eq!(opened.unwrap().format, format, "{name} as {format}");
+        is_guessed(name, content, format);
     }
     for content in [
         b"once upon a time\nthere was\n".to_vec(),

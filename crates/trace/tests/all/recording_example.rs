@@ -3,10 +3,10 @@
 use crate::support;
 
 use strata_trace::recording::{
-    AreaName, FileName, NameKnown, Piece, RecordingWriter, SpaceEnd, SpaceName, WalkKind,
+    AreaName, FileName, NameKnown, Piece, SpaceEnd, SpaceName, WalkKind,
 };
 use strata_trace::{Access, Backing, Op, OpenOptions, PageKey, Via};
-use support::{about, info, read};
+use support::{Whose, info, read, recording, tell};
 
 /// Bytes in hexadecimal, and behind `#` what they are.
 const EXAMPLE: &str = include_str!("../recordings/example.txt");
@@ -20,12 +20,11 @@ fn the_example_is_what_is_written() {
         .flat_map(str::split_whitespace)
         .map(|byte| u8::from_str_radix(byte, 16).expect("a byte"))
         .collect();
-    let mut writer = RecordingWriter::new("w", Vec::new(), &about()).expect("memory");
-    let name = "job".to_owned();
+    let mut writer = recording();
     let space = SpaceName {
         space: 0,
         pid: 42,
-        name,
+        name: "job".to_owned(),
     };
     let area = AreaName {
         area: 0,
@@ -43,27 +42,16 @@ fn the_example_is_what_is_written() {
     writer.name_area(&area).expect("memory");
     writer.name_file(&file).expect("memory");
     let first = |word| [word, 0, 0, 0, 0, 0, 0, 0];
-    writer.begin_walk(WalkKind::Baseline, 0).expect("memory");
-    writer.begin_space(0, 0).expect("memory");
     let there = Piece {
         table: 3,
         appeared: first(0b1111),
         anon: first(0b1111),
         ..Piece::default()
     };
-    writer.piece(&there).expect("memory");
-    writer.end_space(SpaceEnd::Whole).expect("memory");
-    writer.begin_file(1).expect("memory");
     let cached = Piece {
         appeared: first(0b111),
         ..Piece::default()
     };
-    writer.piece(&cached).expect("memory");
-    writer.end_space(SpaceEnd::Whole).expect("memory");
-    writer
-        .begin_walk(WalkKind::Interval, 100_000)
-        .expect("memory");
-    writer.begin_space(0, 99_000).expect("memory");
     let next = Piece {
         table: 3,
         accessed: first(0b10_0010),
@@ -73,16 +61,20 @@ fn the_example_is_what_is_written() {
         anon: first(0b10_1010),
         ..Piece::default()
     };
-    writer.piece(&next).expect("memory");
-    writer.end_space(SpaceEnd::Whole).expect("memory");
-    writer.begin_file(1).expect("memory");
     let read_again = Piece {
         accessed: first(0b10),
         evicted: first(0b1),
         ..Piece::default()
     };
-    writer.piece(&read_again).expect("memory");
-    writer.end_space(SpaceEnd::Whole).expect("memory");
+    for (kind, at_us, cpu_us, of_space, of_file) in [
+        (WalkKind::Baseline, 0, 0, there, cached),
+        (WalkKind::Interval, 100_000, 99_000, next, read_again),
+    ] {
+        writer.begin_walk(kind, at_us).expect("memory");
+        let (space, file) = (Whose::Space(0, cpu_us), Whose::File(1));
+        tell(&mut writer, space, [of_space], SpaceEnd::Whole);
+        tell(&mut writer, file, [of_file], SpaceEnd::Whole);
+    }
     let written = writer.finish().expect("memory");
     let dumped: Vec<String> = written
         .chunks(16)

@@ -6,11 +6,10 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use strata_trace::recording::{
-    AreaName, FileName, NO_PAGES, NameKnown, PageBits, Piece, RecordingWriter, SpaceEnd, SpaceName,
-    WalkKind,
+    AreaName, FileName, NO_PAGES, NameKnown, PageBits, Piece, SpaceEnd, SpaceName, WalkKind,
 };
 use strata_trace::{Access, Backing, Op, OpenOptions, PageKey, Tolerant, TraceError, Via};
-use support::{about, info, open_strata, read, salvage};
+use support::{Whose, about, info, open_strata, read, recording, salvage, tell};
 
 const FILE_HEADER_BYTES: usize = 16;
 
@@ -27,19 +26,15 @@ struct Told {
 type Walk = (WalkKind, u64, Vec<Told>);
 
 fn written(walks: &[Walk], is_flushed: bool) -> Vec<u8> {
-    let mut writer = RecordingWriter::new("w", Vec::new(), &about()).expect("memory");
+    let mut writer = recording();
     for (kind, at_us, spaces) in walks {
         writer.begin_walk(*kind, *at_us).expect("memory");
         for told in spaces {
-            match told.is_file {
-                true => writer.begin_file(told.space),
-                false => writer.begin_space(told.space, told.cpu_us),
-            }
-            .expect("memory");
-            for piece in &told.pieces {
-                writer.piece(piece).expect("memory");
-            }
-            writer.end_space(told.end).expect("memory");
+            let whose = match told.is_file {
+                true => Whose::File(told.space),
+                false => Whose::Space(told.space, told.cpu_us),
+            };
+            tell(&mut writer, whose, told.pieces.clone(), told.end);
         }
         if is_flushed {
             writer.flush().expect("memory");
@@ -293,15 +288,10 @@ fn told(pieces: Vec<Piece>) -> Told {
 
 #[test]
 fn a_walk_of_many_tables_goes_on_in_the_next_block() {
-    let pieces: Vec<Piece> = (0..70_000).map(full).collect();
-    let walks = [(WalkKind::Interval, 5, vec![told(pieces)])];
-    let mut writer = RecordingWriter::new("w", Vec::new(), &about()).expect("memory");
-    writer.begin_walk(walks[0].0, walks[0].1).expect("memory");
-    writer.begin_space(7, 50).expect("memory");
-    for piece in &walks[0].2[0].pieces {
-        writer.piece(piece).expect("memory");
-    }
-    writer.end_space(SpaceEnd::Whole).expect("memory");
+    let mut writer = recording();
+    writer.begin_walk(WalkKind::Interval, 5).expect("memory");
+    let pieces = (0..70_000).map(full);
+    tell(&mut writer, Whose::Space(7, 50), pieces, SpaceEnd::Whole);
     let bytes = writer.finish().expect("memory");
     // 35.8 million accesses in some kilobytes, of which no more than a batch is in memory at a time.
     assert!(bytes.len() < 10_000, "{} bytes", bytes.len());
@@ -341,7 +331,7 @@ fn steady_walks_cost_a_few_bytes_a_table() {
 
 #[test]
 fn names_are_kept_and_bounded() {
-    let mut writer = RecordingWriter::new("w", Vec::new(), &about()).expect("memory");
+    let mut writer = recording();
     let space = SpaceName {
         space: 7,
         pid: 42,
@@ -356,9 +346,7 @@ fn names_are_kept_and_bounded() {
     writer.name_space(&space).expect("memory");
     writer.name_area(&area).expect("memory");
     writer.begin_walk(WalkKind::Baseline, 0).expect("memory");
-    writer.begin_space(7, 0).expect("memory");
-    writer.piece(&full(3)).expect("memory");
-    writer.end_space(SpaceEnd::Whole).expect("memory");
+    tell(&mut writer, Whose::Space(7, 0), [full(3)], SpaceEnd::Whole);
     let info = info(&writer.finish().expect("memory"));
     assert_eq!(info.spaces[&7], space);
     let kept = &info.areas[&0];
@@ -367,7 +355,7 @@ fn names_are_kept_and_bounded() {
     assert_eq!((name.class.as_str(), name.name.len()), ("heap", 4096));
 
     // Files have names of the same bounds.
-    let mut writer = RecordingWriter::new("w", Vec::new(), &about()).expect("memory");
+    let mut writer = recording();
     let names = [
         NameKnown::Path,
         NameKnown::Inside,
@@ -395,15 +383,12 @@ fn names_are_kept_and_bounded() {
     assert_eq!(kept, names);
 
     // Names without end: what is beyond the bound is counted, not kept.
-    let mut writer = RecordingWriter::new("w", Vec::new(), &about()).expect("memory");
+    let mut writer = recording();
     for space in 0..70_000 {
-        let name = String::new();
-        let space = SpaceName {
-            space,
-            pid: 1,
-            name,
-        };
-        writer.name_space(&space).expect("memory");
+        let (pid, name) = (1, String::new());
+        writer
+            .name_space(&SpaceName { space, pid, name })
+            .expect("memory");
     }
     let info = support::info(&writer.finish().expect("memory"));
     assert_eq!(

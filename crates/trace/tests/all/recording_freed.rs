@@ -2,15 +2,15 @@
 
 use crate::support;
 
-use strata_trace::recording::{Piece, RecordingWriter, SpaceEnd, WalkKind};
+use strata_trace::recording::{Piece, SpaceEnd, WalkKind};
 use strata_trace::{Freed, FreedPages, PageKey};
-use support::{about, drain, open_strata};
+use support::{Whose, drain, open_strata, recording, tell};
 
 const SPACE: u32 = 7;
 
 /// Three pages; two are freed and one of them taken anew; that is freed, too; the process ends.
-fn recording() -> Vec<u8> {
-    let mut writer = RecordingWriter::new("w", Vec::new(), &about()).expect("memory");
+fn freed() -> Vec<u8> {
+    let mut writer = recording();
     for (kind, at_us, gone, appeared, end) in [
         (WalkKind::Baseline, 0, 0, 7, SpaceEnd::Whole),
         (WalkKind::Interval, 10, 6, 2, SpaceEnd::Whole),
@@ -18,15 +18,13 @@ fn recording() -> Vec<u8> {
         (WalkKind::Interval, 30, 0, 0, SpaceEnd::Ended),
     ] {
         writer.begin_walk(kind, at_us).expect("memory");
-        writer.begin_space(SPACE, 0).expect("memory");
         let piece = Piece {
             table: 2,
             gone: [gone, 0, 0, 0, 0, 0, 0, 0],
             appeared: [appeared, 0, 0, 0, 0, 0, 0, 0],
             ..Piece::default()
         };
-        writer.piece(&piece).expect("memory");
-        writer.end_space(end).expect("memory");
+        tell(&mut writer, Whose::Space(SPACE, 0), [piece], end);
     }
     writer.finish().expect("memory")
 }
@@ -44,7 +42,7 @@ fn page(life: u64, page: u64, time_us: u64) -> Freed {
 
 #[test]
 fn what_is_freed_is_told_with_the_life_and_the_time_it_ended() {
-    let (mut opened, mut freed) = (open_strata(&recording()).expect("opens"), Vec::new());
+    let (mut opened, mut freed) = (open_strata(&freed()).expect("opens"), Vec::new());
     opened.reader.take_freed(&mut freed);
     assert!(freed.is_empty());
     drain(&mut opened).1.expect("whole");
@@ -60,7 +58,7 @@ fn what_is_freed_is_told_with_the_life_and_the_time_it_ended() {
 
 #[test]
 fn nothing_is_kept_for_who_does_not_ask_before() {
-    let (mut opened, mut freed) = (open_strata(&recording()).expect("opens"), Vec::new());
+    let (mut opened, mut freed) = (open_strata(&freed()).expect("opens"), Vec::new());
     drain(&mut opened).1.expect("whole");
     opened.reader.take_freed(&mut freed);
     assert!(freed.is_empty());

@@ -4,9 +4,9 @@
 use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
 
-use strata_trace::recording::{About, RecordingInfo};
+use strata_trace::recording::{About, Piece, RecordingInfo, RecordingWriter, SpaceEnd};
 use strata_trace::{
-    Access, Compression, Format, Op, OpenOptions, Opened, Sizes, TraceError, open_stream,
+    Access, Compression, Format, OpenOptions, Opened, Sizes, TraceError, open_stream,
 };
 
 /// Everything in the trace, and what ended it.
@@ -106,14 +106,34 @@ pub(crate) fn with_columns(format: Format, columns: &str) -> OpenOptions {
     }
 }
 
-/// Which accesses are writes.
-pub(crate) fn writes(accesses: &[Access]) -> Vec<bool> {
-    accesses.iter().map(|a| a.op == Op::Write).collect()
+/// Tells of one space, or file, of a walk.
+pub(crate) fn tell(
+    writer: &mut RecordingWriter<Vec<u8>>,
+    whose: Whose,
+    pieces: impl IntoIterator<Item = Piece>,
+    end: SpaceEnd,
+) {
+    match whose {
+        Whose::Space(space, cpu_us) => writer.begin_space(space, cpu_us),
+        Whose::File(file) => writer.begin_file(file),
+    }
+    .expect("memory");
+    for piece in pieces {
+        writer.piece(&piece).expect("memory");
+    }
+    writer.end_space(end).expect("memory");
 }
 
-/// The times of accesses.
-pub(crate) fn times_us(accesses: &[Access]) -> Vec<u64> {
-    accesses.iter().map(|a| a.time_us).collect()
+/// Whose pages are told of: a space's, whose walk took so long, or a file's.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Whose {
+    Space(u32, u64),
+    File(u32),
+}
+
+/// A recording to be written.
+pub(crate) fn recording() -> RecordingWriter<Vec<u8>> {
+    RecordingWriter::new("w", Vec::new(), &about()).expect("memory")
 }
 
 /// Reads a broken trace; what is said, and the pages in front of the broken place.

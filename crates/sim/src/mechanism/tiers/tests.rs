@@ -23,6 +23,10 @@ fn workload(accesses: impl IntoIterator<Item = Access>) -> Workload {
     Workload::from_accesses("test", accesses).unwrap()
 }
 
+fn generated(name: &str) -> Workload {
+    workload(name.parse::<Generator>().unwrap())
+}
+
 fn setup(memory_pages: u32, tiers: &str) -> Setup {
     Setup {
         tiers: Some(tiers.parse().unwrap()),
@@ -128,9 +132,7 @@ fn groups(texts: &[&str]) -> Vec<GroupSpec> {
 
 #[test]
 fn limits_count_a_groups_pages_on_all_nodes_and_protection_holds_on_each() {
-    let of_two = "gen:mixed,anon=400,file=800,accesses=60000,groups=2,turn=20";
-    let accesses: Generator = of_two.parse().unwrap();
-    let workload = Workload::from_accesses("two groups", accesses).unwrap();
+    let workload = generated("gen:mixed,anon=400,file=800,accesses=60000,groups=2,turn=20");
     for policy in policies() {
         let of = |limits: &[&str]| {
             let setup = Setup {
@@ -158,9 +160,7 @@ fn limits_count_a_groups_pages_on_all_nodes_and_protection_holds_on_each() {
 
 #[test]
 fn a_group_without_swap_is_moved_down_like_one_with_swap() {
-    let of_one = "gen:zipf,pages=800,backing=anon,accesses=40000";
-    let accesses: Generator = of_one.parse().unwrap();
-    let workload = Workload::from_accesses("one group", accesses).unwrap();
+    let workload = generated("gen:zipf,pages=800,backing=anon,accesses=40000");
     for policy in policies() {
         let of = |limits: &[&str]| {
             let setup = Setup {
@@ -180,9 +180,7 @@ fn a_group_without_swap_is_moved_down_like_one_with_swap() {
 
 #[test]
 fn a_reclaim_in_vain_is_tried_again_before_memory_is_out() {
-    let of_three = "gen:mixed,accesses=60000,groups=3,writes=20,anon=2000,file=3000";
-    let accesses: Generator = of_three.parse().unwrap();
-    let workload = Workload::from_accesses("three groups", accesses).unwrap();
+    let workload = generated("gen:mixed,accesses=60000,groups=3,writes=20,anon=2000,file=3000");
     let policy: crate::PolicySpec = "mglru:v7.2+group_order=rounds-sparing-both"
         .parse()
         .unwrap();
@@ -209,10 +207,7 @@ fn a_group_at_its_limit_that_can_not_swap_ends_the_run_with_a_reason() {
 
 #[test]
 fn what_tiers_cost_and_how_generations_stand_is_told_too() {
-    let accesses: Generator = "gen:zipf,pages=4000,via=mmap,accesses=100000"
-        .parse()
-        .unwrap();
-    let workload = Workload::from_accesses("zipf", accesses).unwrap();
+    let workload = generated("gen:zipf,pages=4000,via=mmap,accesses=100000");
     let policy = &policies()[0];
     let (outcome, tiers) = replay(policy, &workload, &setup(1024, "25:75"));
     let reclaim = outcome.reclaim.unwrap();
@@ -256,10 +251,7 @@ fn what_is_new_lies_on_the_slowest_tier_while_it_has_room_if_that_is_asked_for()
 #[test]
 fn each_tier_keeps_its_share_free_of_what_the_background_is_to() {
     let tiers: TierSetup = "25:75+scan=1".parse().unwrap();
-    let accesses: Generator = "gen:zipf,pages=4000,via=mmap,accesses=60000"
-        .parse()
-        .unwrap();
-    let workload = Workload::from_accesses("zipf", accesses).unwrap();
+    let workload = generated("gen:zipf,pages=4000,via=mmap,accesses=60000");
     for limits in [&["a"][..], &[]] {
         for which in 0..NR_POLICIES {
             let nr_free = |background: Option<&str>| {
@@ -302,6 +294,32 @@ fn a_division_that_leaves_a_tier_no_page_is_refused() {
     }
 }
 
+/// A page has one way to be reached: even ones are mapped.
+fn drawn(&(page, how): &(u64, u8)) -> Access {
+    let via = match page % 2 {
+        0 => Via::PageTable,
+        _ => Via::FileDescriptor,
+    };
+    let op = if how == 0 { Op::Write } else { Op::Read };
+    Access {
+        op,
+        ..access(page, via)
+    }
+}
+
+/// Plays request by request, and recounts after each.
+fn played(workload: &Workload, setup: &Setup, tiers: &TierSetup, which: usize) -> Outcome {
+    let nr_pages = tiers.nr_pages(setup.memory_pages);
+    let policy = policy(tiers, &nr_pages, which);
+    let mut machine = TierMachine::new(policy, workload, setup, tiers, nr_pages).unwrap();
+    for (position, request) in workload.requests().iter().enumerate() {
+        // A hundred milliseconds a request, so that sweeps and rate windows pass.
+        machine.request(*request, position * 100_000).unwrap();
+        machine.validate();
+    }
+    machine.outcome().unwrap()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: 48,
@@ -316,24 +334,10 @@ proptest! {
         strategy in proptest::sample::select(strata_lru::PromotionStrategy::ALL),
         which in 0..NR_POLICIES,
     ) {
-        let accesses = requests.iter().map(|&(page, how)| {
-            // A page has one way to be reached: even ones are mapped.
-            let via = if page % 2 == 0 { Via::PageTable } else { Via::FileDescriptor };
-            let op = if how == 0 { Op::Write } else { Op::Read };
-            Access { op, ..access(page, via) }
-        });
-        let workload = workload(accesses);
+        let workload = workload(requests.iter().map(drawn));
         let tiers: TierSetup = format!("30:30:40+page-cache={strategy}+scan=1").parse().unwrap();
         let setup = Setup::with_memory(memory_pages);
-        let nr_pages = tiers.nr_pages(memory_pages);
-        let policy = policy(&tiers, &nr_pages, which);
-        let mut machine = TierMachine::new(policy, &workload, &setup, &tiers, nr_pages).unwrap();
-        for (position, request) in workload.requests().iter().enumerate() {
-            // A hundred milliseconds a request, so that sweeps and rate windows pass.
-            machine.request(*request, position * 100_000).unwrap();
-            machine.validate();
-        }
-        let outcome = machine.outcome().unwrap();
+        let outcome = played(&workload, &setup, &tiers, which);
         let tiers = outcome.reclaim.unwrap().tiers.unwrap();
         let nr_hits: u64 = tiers.nr_hits.iter().sum();
         prop_assert_eq!(nr_hits + outcome.nr_misses, requests.len() as u64);
@@ -346,13 +350,10 @@ proptest! {
         max_pages in 4..60u32,
         which in 0..NR_POLICIES,
     ) {
-        let accesses = requests.iter().map(|&(page, how)| {
-            let via = if page % 2 == 0 { Via::PageTable } else { Via::FileDescriptor };
-            let op = if how == 0 { Op::Write } else { Op::Read };
-            Access { op, group: (page / 40) as u16, ..access(page, via) }
-        });
+        let of_group = |access: Access| Access { group: (access.key.page / 40) as u16, ..access };
+        let accesses = requests.iter().map(drawn).map(of_group);
         // Both groups are there whatever was drawn.
-        let first = [0, 40].map(|page| Access { group: (page / 40) as u16, ..access(page, Via::PageTable) });
+        let first = [0, 40].map(|page| of_group(access(page, Via::PageTable)));
         let workload = workload(first.into_iter().chain(accesses));
         let tiers: TierSetup = "30:30:40+page-cache=first-access+scan=1".parse().unwrap();
         let limited = format!("a:max={max_pages},high={}", max_pages.div_ceil(2));
@@ -360,19 +361,9 @@ proptest! {
             groups: groups(&[&limited, "b:low=30%"]),
             ..Setup::with_memory(memory_pages)
         };
-        let nr_pages = tiers.nr_pages(memory_pages);
-        let policy = policy(&tiers, &nr_pages, which);
-        let mut machine = TierMachine::new(policy, &workload, &setup, &tiers, nr_pages).unwrap();
-        for (position, request) in workload.requests().iter().enumerate() {
-            machine.request(*request, position * 100_000).unwrap();
-            machine.validate();
-        }
-        let nr_misses: u64 = {
-            let outcome = machine.outcome().unwrap();
-            let groups = outcome.reclaim.unwrap().groups;
-            prop_assert!(groups[0].nr_held <= u64::from(max_pages));
-            groups.iter().map(|group| group.nr_misses).sum()
-        };
+        let groups = played(&workload, &setup, &tiers, which).reclaim.unwrap().groups;
+        prop_assert!(groups[0].nr_held <= u64::from(max_pages));
+        let nr_misses: u64 = groups.iter().map(|group| group.nr_misses).sum();
         prop_assert!(nr_misses >= u64::from(workload.nr_pages()));
     }
 }

@@ -7,8 +7,8 @@ use crate::sample::{FreeSwap, PAGE_BYTES, Sample};
 
 pub(crate) const MIB: u64 = 1 << 20;
 
-pub(crate) fn with(budget_bytes: u64, actuator: Actuator) -> Control {
-    let setup = Setup {
+pub(crate) const fn setup(budget_bytes: u64, actuator: Actuator) -> Setup {
+    Setup {
         budget_bytes,
         actuator,
         swappiness: Swappiness::DEFAULT,
@@ -19,8 +19,11 @@ pub(crate) fn with(budget_bytes: u64, actuator: Actuator) -> Control {
         has_kernel: true,
         cpu_percent_max: None,
         nr_processors: 2,
-    };
-    Control::new(setup, &Config::default())
+    }
+}
+
+pub(crate) fn with(budget_bytes: u64, actuator: Actuator) -> Control {
+    Control::new(setup(budget_bytes, actuator), &Config::default())
 }
 
 /// Takes in so much usage, and says what has to go, of which so much goes already.

@@ -3,11 +3,10 @@
 mod memory;
 
 use super::*;
-use crate::control::tests::MIB;
+use crate::control::{self, tests::MIB};
 use crate::sample::{Actuator, ActuatorReport};
 use crate::{Config, Setup};
 use memory::{Asked, Memory, sure};
-use strata_lru::Swappiness;
 
 const USAGE_BYTES: u64 = 319 * MIB;
 
@@ -22,16 +21,10 @@ fn plan(action: Action) -> Plan {
 /// Where only the kernel reclaims.
 fn setup(min_ttl_ms: u64) -> Setup {
     Setup {
-        budget_bytes: 320 * MIB,
-        actuator: Actuator::Reclaim,
-        swappiness: Swappiness::DEFAULT,
         min_ttl_ms,
-        is_dry_run: false,
         is_exact: false,
         has_pageout: false,
-        has_kernel: true,
-        cpu_percent_max: None,
-        nr_processors: 2,
+        ..control::tests::setup(320 * MIB, Actuator::Reclaim)
     }
 }
 
@@ -110,29 +103,18 @@ fn pages_are_not_asked_for_while_some_are_out_and_nothing_to_take_makes_the_loop
     // A walk has been made: that one is not due.
     sure(walk(&mut memory, TimeMs(0), USAGE_BYTES, false));
     memory.take_asked();
-    let ticked = sure(carry_out(
-        &mut memory,
-        TimeMs(1),
-        USAGE_BYTES,
-        plan(Action::PageOut { nr_pages: 64 }),
-    ));
+    let page_out = |memory: &mut Memory, ms| {
+        let plan = plan(Action::PageOut { nr_pages: 64 });
+        sure(carry_out(memory, TimeMs(ms), USAGE_BYTES, plan))
+    };
+    let ticked = page_out(&mut memory, 1);
     assert_eq!((memory.take_asked(), ticked.wait_ms), (Vec::new(), 5));
     memory.view.is_batch_out = false;
     memory.oldest = [Isolated::Thrashing].into();
-    let ticked = sure(carry_out(
-        &mut memory,
-        TimeMs(2),
-        USAGE_BYTES,
-        plan(Action::PageOut { nr_pages: 64 }),
-    ));
+    let ticked = page_out(&mut memory, 2);
     assert_eq!(ticked.standing, Standing::Thrashing);
     assert_eq!(memory.take_asked(), [Asked::Oldest]);
-    let again = sure(carry_out(
-        &mut memory,
-        TimeMs(3),
-        USAGE_BYTES,
-        plan(Action::PageOut { nr_pages: 64 }),
-    ));
+    let again = page_out(&mut memory, 3);
     assert!(again.wait_ms > ticked.wait_ms, "{again:?} after {ticked:?}");
 }
 
@@ -218,16 +200,8 @@ fn walks_after(memory: &mut Memory, ms: u64, plan: Plan) -> bool {
 #[test]
 fn a_walk_comes_when_the_engine_wants_a_generation() {
     let setup = Setup {
-        budget_bytes: 320 * MIB,
-        actuator: Actuator::Pageout,
-        swappiness: Swappiness::DEFAULT,
-        min_ttl_ms: 0,
-        is_dry_run: false,
-        is_exact: true,
-        has_pageout: true,
         has_kernel: false,
-        cpu_percent_max: None,
-        nr_processors: 2,
+        ..control::tests::setup(320 * MIB, Actuator::Pageout)
     };
     for is_due in [true, false] {
         let mut memory = Memory::of(Control::new(setup, &Config::default()));

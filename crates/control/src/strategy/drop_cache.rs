@@ -290,28 +290,26 @@ mod tests {
             }
         }
 
-        fn tick(&mut self, ms: u64, excess_mib: u64, look: CacheLook) -> Ask {
-            let moment = Moment {
+        fn moment(&self, ms: u64, excess_mib: u64) -> Moment {
+            let usage_bytes = self.marks.low_bytes + excess_mib * MIB;
+            Moment {
                 now: TimeMs(ms),
-                is_near: self.marks.low_bytes + excess_mib * MIB > self.marks.approach_bytes,
-                is_urgent: self.marks.low_bytes + excess_mib * MIB > self.marks.urgent_bytes,
+                is_near: usage_bytes > self.marks.approach_bytes,
+                is_urgent: usage_bytes > self.marks.urgent_bytes,
                 budget_bytes: self.marks.budget_bytes,
                 excess_bytes: excess_mib * MIB,
                 may_act: true,
-            };
-            self.of.tick(moment, look)
+            }
+        }
+
+        fn tick(&mut self, ms: u64, excess_mib: u64, look: CacheLook) -> Ask {
+            self.of.tick(self.moment(ms, excess_mib), look)
         }
 
         fn find(&mut self, ms: u64, excess_mib: u64, new_mib: u64, files: Vec<FileCache>) -> Ask {
-            let found = CacheSample {
-                cpu_ns: 1_000_000,
-                new_bytes: new_mib * MIB,
-                files,
-            };
             let look = CacheLook {
-                is_busy: false,
-                found: Some(found),
-                came_in: None,
+                found: Some(sample(new_mib, files)),
+                ..CacheLook::default()
             };
             self.tick(ms, excess_mib, look)
         }
@@ -319,10 +317,33 @@ mod tests {
         fn busy(&mut self, ms: u64, excess_mib: u64) -> Ask {
             let look = CacheLook {
                 is_busy: true,
-                found: None,
-                came_in: None,
+                ..CacheLook::default()
             };
             self.tick(ms, excess_mib, look)
+        }
+
+        /// When censuses are taken within ten seconds, each of which finds this.
+        fn censuses(&mut self, from_ms: u64, found: &CacheSample) -> Vec<u64> {
+            let mut at = Vec::new();
+            for ms in (from_ms..from_ms + 10_000).step_by(5) {
+                if self.tick(ms, 0, CacheLook::default()).actions == [Action::TakeCensus] {
+                    at.push(ms);
+                    let look = CacheLook {
+                        found: Some(found.clone()),
+                        ..CacheLook::default()
+                    };
+                    self.tick(ms, 0, look);
+                }
+            }
+            at
+        }
+    }
+
+    fn sample(new_mib: u64, files: Vec<FileCache>) -> CacheSample {
+        CacheSample {
+            cpu_ns: 1_000_000,
+            new_bytes: new_mib * MIB,
+            files,
         }
     }
 
@@ -455,24 +476,9 @@ mod tests {
     #[test]
     fn censuses_keep_their_pace_and_come_ever_more_seldom_while_nothing_is_new() {
         let mut of = Loop::new();
-        let mut nr_censuses = 0;
-        for ms in (0..10_000).step_by(5) {
-            let ask = of.tick(ms, 0, CacheLook::default());
-            if ask.actions == [Action::TakeCensus] {
-                nr_censuses += 1;
-                of.find(ms, 0, 1, Vec::new());
-            }
-        }
-        assert_eq!(nr_censuses, 100);
-        nr_censuses = 0;
-        for ms in (10_000..20_000).step_by(5) {
-            let ask = of.tick(ms, 0, CacheLook::default());
-            if ask.actions == [Action::TakeCensus] {
-                nr_censuses += 1;
-                of.find(ms, 0, 0, Vec::new());
-            }
-        }
-        assert_eq!(nr_censuses, 6, "250 ms, 500 ms, 1 s and so on apart");
+        assert_eq!(of.censuses(0, &sample(1, Vec::new())).len(), 100);
+        let nothing = of.censuses(10_000, &sample(0, Vec::new()));
+        assert_eq!(nothing.len(), 6, "250 ms, 500 ms, 1 s and so on apart");
     }
 
     #[test]
@@ -480,63 +486,30 @@ mod tests {
         let mut of = Loop::new();
         let mut reused = file(1, 50);
         reused.reused_bytes = 11 * MIB;
-        let mut censuses_of = |files: &[FileCache], from_ms: u64| {
-            let mut nr_censuses = 0;
-            for ms in (from_ms..from_ms + 10_000).step_by(5) {
-                if of.tick(ms, 0, CacheLook::default()).actions == [Action::TakeCensus] {
-                    nr_censuses += 1;
-                    of.find(ms, 0, 1, files.to_vec());
-                }
-            }
-            nr_censuses
-        };
-        assert_eq!(
-            censuses_of(&[reused], 0),
-            7,
-            "250 ms, 500 ms, 1 s and so on apart"
-        );
-        assert!(
-            censuses_of(&[reused, file(2, 0)], 20_000) > 50,
-            "the second one may be a stream"
-        );
+        let known = of.censuses(0, &sample(1, vec![reused]));
+        assert_eq!(known.len(), 7, "250 ms, 500 ms, 1 s and so on apart");
+        // The second one may be a stream.
+        let new = of.censuses(20_000, &sample(1, vec![reused, file(2, 0)]));
+        assert!(new.len() > 50, "{new:?}");
     }
 
     #[test]
     fn a_census_that_costs_much_comes_seldom() {
         let mut of = Loop::new();
-        let mut at = Vec::new();
-        for ms in (0..10_000).step_by(5) {
-            let ask = of.tick(ms, 0, CacheLook::default());
-            if ask.actions == [Action::TakeCensus] {
-                at.push(ms);
-                let found = CacheSample {
-                    cpu_ns: 90_000_000,
-                    new_bytes: MIB,
-                    files: Vec::new(),
-                };
-                let look = CacheLook {
-                    is_busy: true,
-                    found: Some(found),
-                    came_in: None,
-                };
-                of.tick(ms, 0, look);
-            }
-        }
-        assert_eq!(at, [0, 1800, 3600, 5400, 7200, 9000]);
+        let dear = CacheSample {
+            cpu_ns: 90_000_000,
+            ..sample(1, Vec::new())
+        };
+        assert_eq!(of.censuses(0, &dear), [0, 1800, 3600, 5400, 7200, 9000]);
     }
 
     #[test]
     fn where_nothing_may_be_done_the_others_have_all_of_it() {
         let mut of = Loop::new();
         of.find(10, 4, 0, vec![file(1, 30)]);
-        let marks = of.marks;
         let moment = Moment {
-            now: TimeMs(20),
-            is_near: marks.low_bytes + 4 * MIB > marks.approach_bytes,
-            is_urgent: marks.low_bytes + 4 * MIB > marks.urgent_bytes,
-            budget_bytes: marks.budget_bytes,
-            excess_bytes: 4 * MIB,
             may_act: false,
+            ..of.moment(20, 4)
         };
         assert_eq!(of.of.tick(moment, CacheLook::default()), Ask::default());
     }

@@ -40,11 +40,21 @@ impl Census {
     }
 
     pub(super) fn take_folios(&mut self, folios: &[PageFound]) -> CacheSample {
-        self.ms += 100;
-        self.table
-            .begin(TimeMs(self.ms), self.files.values().copied());
+        self.begin();
         folios.iter().for_each(|folio| self.table.see(*folio));
         self.table.end(5)
+    }
+
+    /// A census begins, 100 ms after the last.
+    pub(super) fn begin(&mut self) {
+        self.ms += 100;
+        let files = self.files.values().copied();
+        self.table.begin(TimeMs(self.ms), files);
+    }
+
+    /// What may go of a file, all of it.
+    pub(super) fn choose(&self, number: u32, reads: Reads) -> Vec<Range<u64>> {
+        self.table.choose(FileNo(number), reads, u64::MAX)
     }
 
     pub(super) fn drop(&mut self, number: u32, range: &Range<u64>) {
@@ -88,21 +98,6 @@ fn once_idle(sample: &CacheSample) -> Vec<(u32, u64)> {
 }
 
 #[test]
-fn a_page_is_idle_once_two_censuses_have_found_it_unread() {
-    let mut census = Census::new();
-    census.file(1, 11);
-    let first = census.take(&[(1, 0, 1), (1, 1, 0)]);
-    assert_eq!((once_idle(&first), first.new_bytes), (vec![(0, 0)], 0));
-    let second = census.take(&[(1, 0, 1), (1, 1, 1), (1, 2, 1)]);
-    assert_eq!(once_idle(&second), [(0, 1)], "only page 0 was not read");
-    assert_eq!(second.new_bytes, PAGE_BYTES);
-    assert_eq!(
-        census.table.choose(FileNo(0), Reads::Once, u64::MAX),
-        vec![0..1]
-    );
-}
-
-#[test]
 fn pages_read_again_wait_longer_and_those_read_as_often_as_can_be_counted_stay() {
     let mut census = Census::new();
     census.file(1, 11);
@@ -113,10 +108,7 @@ fn pages_read_again_wait_longer_and_those_read_as_often_as_can_be_counted_stay()
         let is_over = census.ms - 1100 >= drop_cache::Config::DEFAULT.again_idle_ms;
         assert_eq!(again, if is_over { PAGE_BYTES } else { 0 });
     }
-    assert_eq!(
-        census.table.choose(FileNo(0), Reads::Again, u64::MAX),
-        vec![0..1]
-    );
+    assert_eq!(census.choose(0, Reads::Again), vec![0..1]);
 }
 
 #[test]
@@ -156,12 +148,7 @@ fn a_page_that_is_dropped_and_read_again_has_come_back_once() {
         census.take(&[(1, 0, 1), (1, 1, 1), (1, 2, 1)]);
     }
     census.drop(0, &(0..3));
-    assert!(
-        census
-            .table
-            .choose(FileNo(0), Reads::Once, u64::MAX)
-            .is_empty()
-    );
+    assert!(census.choose(0, Reads::Once).is_empty());
     let sample = census.take(&[(1, 1, 0)]);
     let of = sample.files[0];
     assert_eq!((of.dropped_bytes, of.returned_bytes), (3 * PAGE_BYTES, 0));
@@ -196,34 +183,21 @@ fn a_struct_that_the_kernel_gives_to_another_file_has_another_number() {
     let changed = census.take(&[(1, 0, 1)]);
     assert_eq!(once_idle(&changed), [(1, 0)]);
     assert_eq!(census.table.file(FileNo(0)), None);
-    assert_eq!(
-        census.table.file(FileNo(1)).map(|file| file.inode),
-        Some(12)
-    );
-    assert!(
-        census
-            .table
-            .choose(FileNo(1), Reads::Once, u64::MAX)
-            .is_empty()
-    );
+    let new = census.table.file(FileNo(1)).expect("known");
+    assert_eq!(new.inode, 12);
+    assert!(census.choose(1, Reads::Once).is_empty());
 }
 
 #[test]
 fn busy_pages_and_those_that_nobody_drops_are_not_chosen() {
     let mut census = Census::new();
     census.file(1, 11);
+    let busy = PageFound {
+        is_busy: true,
+        ..page(1, 0, 1)
+    };
     for _ in 0..3 {
-        census.ms += 100;
-        census
-            .table
-            .begin(TimeMs(census.ms), census.files.values().copied());
-        let busy = PageFound {
-            is_busy: true,
-            ..page(1, 0, 1)
-        };
-        census.table.see(busy);
-        census.table.see(page(1, u64::MAX - 2, 1));
-        let sample = census.table.end(5);
+        let sample = census.take_folios(&[busy, page(1, u64::MAX - 2, 1)]);
         assert_eq!(once_idle(&sample), [(0, 0)]);
     }
 }
@@ -241,12 +215,7 @@ fn files_that_are_not_looked_at_any_more_are_forgotten_and_those_dropped_of_afte
     assert_eq!(once_idle(&census.take(&[])), []);
     assert_eq!(census.table.file(FileNo(0)), None);
     assert!(census.table.file(FileNo(1)).is_some());
-    assert!(
-        census
-            .table
-            .choose(FileNo(1), Reads::Once, u64::MAX)
-            .is_empty()
-    );
+    assert!(census.choose(1, Reads::Once).is_empty());
     census.ms += REMEMBERED_MS;
     for _ in 0..2 {
         census.take(&[]);
@@ -272,10 +241,7 @@ fn where_one_read_is_all_that_the_kernel_counts_nothing_is_known_to_be_read_once
     let mut census = Census::new();
     census.file(1, 11);
     for _ in 0..3 {
-        census.ms += 100;
-        census
-            .table
-            .begin(TimeMs(census.ms), census.files.values().copied());
+        census.begin();
         census.table.see(page(1, 0, 1));
         assert_eq!(once_idle(&census.table.end(1)), [(0, 0)]);
     }
@@ -320,7 +286,7 @@ proptest! {
             let idle = model.iter().filter(|(_, (reads, since))| *reads == 1 && *since < turn);
             let idle: Vec<u64> = idle.map(|(index, _)| *index).collect();
             let number = sample.files.first().map_or(FileNo(0), |of| of.file);
-            let chosen = census.table.choose(number, Reads::Once, u64::MAX);
+            let chosen = census.choose(number.0, Reads::Once);
             prop_assert_eq!(chosen.into_iter().flatten().collect::<Vec<_>>(), idle.clone());
             let sum = sample.files.iter().map(|of| of.once_idle_bytes).sum::<u64>();
             prop_assert_eq!(sum, idle.len() as u64 * PAGE_BYTES);

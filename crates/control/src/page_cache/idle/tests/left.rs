@@ -15,46 +15,6 @@ fn counts(census: &Census) -> [[u64; 4]; NR_TIERS] {
 }
 
 #[test]
-fn a_page_that_left_memory_counts_in_the_tier_in_which_it_was_last_seen_whoever_took_it() {
-    let mut census = Census::new();
-    census.file(1, 11);
-    for _ in 0..2 {
-        census.take(&[(1, 0, 1), (1, 1, 0), (1, 2, 2), (1, 3, 4), (1, 4, 5)]);
-    }
-    census.drop(0, &(0..1));
-    // Page 2 is read once more and stays.
-    census.take(&[(1, 2, 3)]);
-    let gone = [[1, 1, 0, 0], [0; 4], [0, 1, 0, 0], [0, 1, 0, 0]];
-    assert_eq!(counts(&census), gone, "page 2 is protected by nobody");
-    census.take(&[]);
-    let gone = [[1, 1, 0, 0], [0; 4], [0, 2, 0, 0], [0, 1, 0, 0]];
-    assert_eq!(counts(&census), gone);
-    for _ in 0..3 {
-        census.take(&[]);
-    }
-    assert_eq!(counts(&census), gone, "what is gone goes once");
-}
-
-#[test]
-fn a_page_that_comes_back_soon_and_is_read_is_a_refault_of_the_tier_that_it_had() {
-    let mut census = Census::new();
-    census.file(1, 11);
-    census.take(&[(1, 0, 1), (1, 1, 2), (1, 2, 3), (1, 9, 1)]);
-    census.take(&[(1, 9, 1)]);
-    // Readahead brings one that nobody has read yet.
-    census.take(&[(1, 0, 0), (1, 1, 1), (1, 9, 1)]);
-    let refaulted = |census: &Census| counts(census).map(|of| of[2]);
-    assert_eq!(refaulted(&census), [0, 1, 0, 0]);
-    census.take(&[(1, 0, 1), (1, 1, 2), (1, 9, 1)]);
-    assert_eq!(refaulted(&census), [1, 1, 0, 0]);
-    // Nothing of it was dropped, so nothing was dropped in vain.
-    assert_eq!(census.table.nr_returned_pages(), 0);
-    census.ms += REMEMBERED_MS;
-    census.take(&[(1, 2, 1)]);
-    assert_eq!(refaulted(&census), [1, 1, 0, 0], "page 2 comes too late");
-}
-
-#[test]
 fn what_is_reclaimed_of_a_file_that_no_search_tells_any_more_is_remembered_for_a_while() {
     let mut census = Census::new();
     census.file(1, 11);
@@ -79,25 +39,19 @@ fn what_is_mapped_or_truncated_has_not_left_memory() {
     for _ in 0..2 {
         census.take(&all);
     }
-    census.ms += 100;
-    let files: Vec<FileId> = census.files.values().copied().collect();
-    census.table.begin(TimeMs(census.ms), files);
-    census.table.see(page(1, 0, 2));
     let mapped = PageFound {
         is_mapped: true,
         ..page(1, 1, 0)
     };
+    census.begin();
+    census.table.see(page(1, 0, 2));
     census.table.see(mapped);
     census.table.forget(FileKey(1), 3..FILE_PAGES_MAX);
     let sample = census.table.end(5);
     assert_eq!(sample.files[0].cached_bytes, PAGE_BYTES);
     assert_eq!(counts(&census)[1], [0, 1, 0, 0], "page 2 has");
     // Whoever maps a page that was gone has it read in.
-    census.ms += 100;
-    let files: Vec<FileId> = census.files.values().copied().collect();
-    census.table.begin(TimeMs(census.ms), files);
-    census.table.see(PageFound { index: 2, ..mapped });
-    census.table.end(5);
+    census.take_folios(&[PageFound { index: 2, ..mapped }]);
     assert_eq!(counts(&census)[1], [0, 2, 1, 0], "and page 0 has, too");
 }
 
@@ -113,14 +67,8 @@ fn pages_read_longer_ago_than_what_was_dropped_are_protected_by_their_tier() {
         ..page(2, 3, 2)
     };
     let take = |census: &mut Census, pages: &[(u64, u64, u32)]| {
-        census.ms += 100;
-        let files: Vec<FileId> = census.files.values().copied().collect();
-        census.table.begin(TimeMs(census.ms), files);
-        for (key, index, nr_reads) in pages {
-            census.table.see(page(*key, *index, *nr_reads));
-        }
-        census.table.see(dirty);
-        census.table.end(5);
+        let pages = pages.iter().map(|of| page(of.0, of.1, of.2));
+        census.take_folios(&pages.chain([dirty]).collect::<Vec<_>>());
     };
     take(&mut census, &older);
     let streamed = [older[0], older[1], older[2], (1, 0, 1)];
@@ -191,7 +139,7 @@ fn a_range_has_pages_of_one_tier() {
     census.take(&pages);
     census.ms += drop_cache::Config::DEFAULT.again_idle_ms;
     census.take(&pages);
-    let chosen = census.table.choose(FileNo(0), Reads::Again, u64::MAX);
+    let chosen = census.choose(0, Reads::Again);
     assert_eq!(chosen, [0..2, 2..4, 4..5]);
     census.try_to_drop(0, &chosen[1], 2, 1);
     let dropped = counts(&census).map(|of| of[0]);
@@ -216,7 +164,7 @@ fn pages_of_a_tier_that_comes_back_stay_until_that_is_forgotten() {
     for _ in 0..3 {
         census.ms += again_idle_ms;
         let idle_bytes = census.take(&others).files[0].again_idle_bytes;
-        let chosen = census.table.choose(FileNo(0), Reads::Again, u64::MAX);
+        let chosen = census.choose(0, Reads::Again);
         let nr_chosen = chosen.into_iter().flatten().count() as u64;
         assert_eq!(nr_chosen * PAGE_BYTES, idle_bytes);
         may_go.push(nr_chosen);
@@ -242,7 +190,7 @@ fn a_page_that_is_played_to_be_dropped_counts_as_gone_until_it_is_read_again() {
         assert_eq!(census.table.nr_played_pages(), 3, "each counts once");
     }
     for _ in 0..3 {
-        let chosen = census.table.choose(FileNo(0), Reads::Once, u64::MAX);
+        let chosen = census.choose(0, Reads::Once);
         assert_eq!(chosen, vec![3..4], "what is gone does not go again");
         let sample = census.take(&all);
         let of = sample.files[0];
@@ -262,17 +210,12 @@ fn a_page_that_is_played_to_be_dropped_counts_as_gone_until_it_is_read_again() {
     );
     assert_eq!(census.table.nr_returned_pages(), 1);
     // Page 1 comes in again, and page 2 is mapped.
-    census.ms += 100;
-    let files: Vec<FileId> = census.files.values().copied().collect();
-    census.table.begin(TimeMs(census.ms), files);
-    for index in [0, 1, 3] {
-        census.table.see(page(1, index, 2));
-    }
-    census.table.see(PageFound {
+    let mapped = PageFound {
         is_mapped: true,
         ..page(1, 2, 0)
-    });
-    census.table.end(5);
+    };
+    let [zero, one, three] = [0, 1, 3].map(|index| page(1, index, 2));
+    census.take_folios(&[zero, one, three, mapped]);
     assert_eq!(census.table.nr_played_pages(), 0);
     assert_eq!(counts(&census)[0], [0, 0, 3, 0], "nothing was dropped");
 }
@@ -309,7 +252,9 @@ proptest! {
         let tier = |nr_reads: u32| [0, 0, 1, 2, 2, 3, 3][nr_reads as usize];
         let mut expected = [[0; 3]; NR_TIERS];
         let mut there: BTreeMap<u64, u32> = BTreeMap::new();
-        let mut gone: BTreeMap<u64, (usize, u64)> = BTreeMap::new();
+        // Its tier, when it went, and whether it was dropped.
+        let mut gone: BTreeMap<u64, (usize, u64, bool)> = BTreeMap::new();
+        let mut nr_returned = 0;
         for (pages, dropped, pause_ms) in turns {
             census.ms += pause_ms / 10 * 10;
             let told: Vec<_> = pages.iter().map(|(index, reads)| (1, *index, *reads)).collect();
@@ -318,36 +263,37 @@ proptest! {
             for (index, nr_reads) in &pages {
                 if *nr_reads == 0 {
                     // Only read ahead: from now on it is remembered for as long again.
-                    gone.entry(*index).and_modify(|(_, at)| *at = now);
-                } else if let Some((tier, at)) = gone.remove(index)
+                    gone.entry(*index).and_modify(|(_, at, _)| *at = now);
+                } else if let Some((tier, at, was_dropped)) = gone.remove(index)
                     && now - at <= REMEMBERED_MS
                 {
                     expected[tier][2] += 1;
+                    nr_returned += u64::from(was_dropped);
                 }
             }
-            gone.retain(|index, (_, at)| pages.contains_key(index) || now - *at <= REMEMBERED_MS);
+            gone.retain(|index, (_, at, _)| pages.contains_key(index) || now - *at <= REMEMBERED_MS);
             for (index, nr_reads) in &there {
                 if !pages.contains_key(index) {
                     expected[tier(*nr_reads)][1] += 1;
                     gone.entry(*index)
-                        .or_insert_with(|| (tier(*nr_reads), now));
+                        .or_insert_with(|| (tier(*nr_reads), now, false));
                 }
             }
             there = pages;
-            let number = FileNo(0);
-            let chosen = census.table.choose(number, Reads::Once, u64::MAX);
+            let chosen = census.choose(0, Reads::Once);
             if let Some(range) = chosen.iter().find(|range| range.end > dropped) {
                 census.drop(0, range);
                 for index in range.clone() {
                     let nr_reads = there.remove(&index).unwrap();
                     expected[tier(nr_reads)][0] += 1;
-                    gone.insert(index, (tier(nr_reads), now));
+                    gone.insert(index, (tier(nr_reads), now, true));
                 }
             }
             let found = counts(&census).map(|[dropped, reclaimed, refaulted, _]| {
                 [dropped, reclaimed, refaulted]
             });
             prop_assert_eq!(found, expected);
+            prop_assert_eq!(census.table.nr_returned_pages(), nr_returned);
         }
     }
 }
@@ -357,9 +303,7 @@ fn pages_of_a_deleted_file_that_is_open_lie_idle_as_those_of_any_file() {
     let mut census = Census::new();
     census.file(1, 11);
     for nr_before in 0..3 {
-        census.ms += 100;
-        let files = census.files.values().copied();
-        census.table.begin(TimeMs(census.ms), files);
+        census.begin();
         for index in 0..4 {
             census.table.see(page(1, index, 1));
         }
@@ -371,10 +315,7 @@ fn pages_of_a_deleted_file_that_is_open_lie_idle_as_those_of_any_file() {
         assert_eq!(once_idle(&sample), [(0, idle)]);
         assert_eq!(sample.files[0].cached_bytes, 4 * PAGE_BYTES);
     }
-    assert_eq!(
-        census.table.choose(FileNo(0), Reads::Once, u64::MAX),
-        vec![0..4]
-    );
+    assert_eq!(census.choose(0, Reads::Once), vec![0..4]);
 }
 
 #[test]
@@ -387,9 +328,7 @@ fn what_is_gone_when_it_is_tried_counts_at_the_next_census_and_what_was_truncate
         census.take(&pages);
         census.try_to_drop(0, &(0..2), 0, 0);
         assert_eq!(census.table.tiers()[0].nr_reclaimed_pages, 0);
-        census.ms += 100;
-        let files = census.files.values().copied();
-        census.table.begin(TimeMs(census.ms), files);
+        census.begin();
         census.table.see(page(1, 9, 1));
         if is_truncated {
             census.table.forget(FileKey(1), 0..9);
@@ -408,7 +347,7 @@ fn what_was_freed_between_two_censuses_was_not_reclaimed_and_may_not_be_dropped(
     census.take(&pages);
     census.take(&pages);
     census.table.freed(FileKey(1), 0..2);
-    let chosen = census.table.choose(FileNo(0), Reads::Once, u64::MAX);
+    let chosen = census.choose(0, Reads::Once);
     let left = 2..3;
     assert_eq!(chosen, std::slice::from_ref(&left));
     census.take(&pages[2..]);

@@ -12,6 +12,19 @@ use crate::{
     swappiness::Swappiness,
 };
 
+/// A base page that comes for the first time.
+pub(crate) fn arrival(group: GroupId, node: NodeId, kind: Kind, cause: Cause) -> Arrival {
+    Arrival {
+        group,
+        node,
+        kind,
+        order: Order::BASE,
+        cause,
+        shadow: None,
+        is_exec: false,
+    }
+}
+
 pub(crate) struct Bench<P> {
     pub(crate) engine: P,
     pub(crate) group: GroupId,
@@ -33,15 +46,7 @@ impl<P: Policy> Bench<P> {
     }
 
     pub(crate) fn arrival(&self, kind: Kind, cause: Cause) -> Arrival {
-        Arrival {
-            group: self.group,
-            node: NodeId(0),
-            kind,
-            order: Order::BASE,
-            cause,
-            shadow: None,
-            is_exec: false,
-        }
+        arrival(self.group, NodeId(0), kind, cause)
     }
 
     pub(crate) fn appear(&mut self, kind: Kind, cause: Cause) -> FolioId {

@@ -2,7 +2,7 @@
 
 use super::found_tests::{Found, pages, places, tell};
 use super::steps_tests::{NR_GROUPS, NR_SPACES, Step, step};
-use super::tests::set;
+use super::tests::{older_than, set};
 use super::*;
 use proptest::prelude::*;
 
@@ -510,13 +510,10 @@ proptest! {
                 }
                 Step::Take(group, kind, older_s, nr_pages_max, spared_nth) => {
                     let query = Query {
-                        group: GroupId(group),
                         kind,
-                        older_than: Duration::from_secs(older_s),
                         code_older_than: Duration::from_secs(2 * older_s),
-                        objects: None,
-                        on: None,
                         nr_pages_max,
+                        ..older_than(group, older_s)
                     };
                     take(&mut ledger, &mut model, &query, spared_nth)?;
                 }

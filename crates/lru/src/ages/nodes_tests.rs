@@ -1,7 +1,7 @@
 //! Which node a page is on, how steadily it is used, and what was moved.
 
-use super::found_tests::{Found, place, tell};
-use super::tests::{random, set};
+use super::found_tests::{Found, tell};
+use super::tests::{older_than, one_place, random, set};
 use super::*;
 use crate::ids::{NodeId, NodeSet};
 
@@ -47,17 +47,10 @@ impl Both {
             is_present: found(index as usize).0,
             is_accessed: found(index as usize).1,
             is_anon: true,
-            is_unseen: false,
-            is_empty: false,
+            ..Found::default()
         };
         let pages: Vec<Found> = (0..NR_ENTRIES as u64).map(pages).collect();
-        let mapped = [place(
-            0,
-            NR_ENTRIES as u64,
-            Home::Private,
-            Standing::Ordinary,
-        )];
-        tell(&mut self.ledger, HERE, &mapped, &pages, 1);
+        tell(&mut self.ledger, HERE, &one_place(), &pages, 1);
         let mut node = [[0; 8]; NODE_BITS];
         for index in 0..NR_ENTRIES {
             let number = found(index).2.map_or(15, |node| node.0);
@@ -123,13 +116,8 @@ impl Both {
 
     fn fitting(&self, on: On) -> u64 {
         let query = Query {
-            group: GroupId(0),
-            kind: None,
-            older_than: Duration::ZERO,
-            code_older_than: Duration::ZERO,
-            objects: None,
             on: Some(on),
-            nr_pages_max: u64::MAX,
+            ..older_than(0, 0)
         };
         self.ledger.picker().candidates(&query).nr_fitting_pages
     }

@@ -2,6 +2,7 @@
 
 use super::model_tests::{Identity, Model, Whole};
 use super::steps_tests::NR_GROUPS;
+use super::tests::older_than;
 use super::*;
 use crate::ids::{NodeId, NodeSet};
 use proptest::prelude::*;
@@ -28,21 +29,15 @@ impl Model {
                 && whole.mappers.iter().all(stands)
                 && self.now_s() - whole.youngest.at_s >= older_s
         };
-        let older_than = Duration::from_secs(older_s);
         for group in 0..NR_GROUPS {
             let query = Query {
-                group: GroupId(group),
-                kind: None,
-                older_than,
-                code_older_than: older_than,
-                objects: None,
                 on: Some(On {
                     nodes: NodeSet::from_iter([NodeId(0)]),
                     streak_min: 0,
                     moved: Moved::Any,
                     is_move: true,
                 }),
-                nr_pages_max: u64::MAX,
+                ..older_than(group, older_s)
             };
             let given = ledger.picker().candidates(&query).shared;
             let mut given: Vec<((u8, u64), usize)> = given

@@ -16,6 +16,12 @@ pub(super) fn set(bits: &mut Bits, index: usize) {
 
 const HERE: SpaceNo = SpaceNo(0);
 
+/// All of a table is one private mapping.
+pub(super) fn one_place() -> [Place; 1] {
+    let end_page = NR_ENTRIES as u64;
+    [place(0, end_page, Home::Private, Standing::Ordinary)]
+}
+
 /// A private space of one table.
 fn one_table() -> Ledger {
     let mut ledger = Ledger::new();
@@ -39,28 +45,21 @@ fn tell_present(
         is_present: present.contains(&number),
         is_accessed: accessed.contains(&number),
         is_anon: true,
-        is_unseen: false,
-        is_empty: false,
+        ..Found::default()
     };
     let pages: Vec<Found> = (0..NR_ENTRIES as u64).map(found).collect();
     ledger.start_walk(at);
-    let mapped = [place(
-        0,
-        NR_ENTRIES as u64,
-        Home::Private,
-        Standing::Ordinary,
-    )];
-    tell(ledger, HERE, &mapped, &pages, 1);
+    tell(ledger, HERE, &one_place(), &pages, 1);
 }
 
 fn all_of(ledger: &Ledger) -> Ages {
     ledger.count(1, |_, _| Some(0)).total
 }
 
-/// All that was not accessed for so long.
-fn older_than_s(age_s: u64) -> Query<'static> {
+/// All of a group that was not accessed for so long.
+pub(super) fn older_than(group: u16, age_s: u64) -> Query<'static> {
     Query {
-        group: GroupId(0),
+        group: GroupId(group),
         kind: None,
         older_than: Duration::from_secs(age_s),
         code_older_than: Duration::from_secs(age_s),
@@ -85,10 +84,8 @@ fn walks_that_are_a_little_early_or_late_leave_no_whole_age_empty() {
 fn pages_are_told_by_class_and_classes_add_up_to_their_kind() {
     let found = Found {
         is_present: true,
-        is_accessed: false,
         is_anon: true,
-        is_unseen: false,
-        is_empty: false,
+        ..Found::default()
     };
     let mut ledger = Ledger::new();
     let mapped = [
@@ -97,12 +94,8 @@ fn pages_are_told_by_class_and_classes_add_up_to_their_kind() {
         place(1024, 1536, Home::Private, Standing::Ordinary),
         place(1536, 2048, Home::Shared(ObjectNo(7), 0), Standing::Ordinary),
     ];
-    let other = [place(
-        0,
-        100,
-        Home::Shared(ObjectNo(7), 0),
-        Standing::Ordinary,
-    )];
+    let shared = Home::Shared(ObjectNo(7), 0);
+    let other = [place(0, 100, shared, Standing::Ordinary)];
     ledger.start_walk(Duration::ZERO);
     for (space, mapped, nr_pages) in [(HERE, &mapped[..], 2048), (SpaceNo(1), &other[..], 100)] {
         ledger.appeared(space, GroupId(0), FamilyNo(space.0));
@@ -180,8 +173,7 @@ fn a_table_takes_less_than_three_bytes_a_page_if_full_little_if_not_and_goes_wit
     assert!(full_bytes <= 3 * 512, "{full_bytes}");
     tell_present(&mut ledger, Duration::ZERO, 70..80, 0..0);
     assert_eq!(ledger.footprint_bytes(), full_bytes - 2 * 502);
-    let mapped = [place(0, 512, Home::Private, Standing::Ordinary)];
-    tell(&mut ledger, HERE, &mapped, &[], 0);
+    tell(&mut ledger, HERE, &one_place(), &[], 0);
     assert_eq!(ledger.footprint_bytes(), 0);
     tell_accessed(&mut ledger, Duration::ZERO, 0..0);
     ledger.ended(HERE);
@@ -209,13 +201,11 @@ fn stamps_of_what_is_there_and_of_what_was_taken_survive_the_merging_of_old_walk
             is_present: true,
             is_accessed: used.contains(&number),
             is_anon: true,
-            is_unseen: false,
-            is_empty: false,
+            ..Found::default()
         };
         let pages: Vec<Found> = (0..nr_here).map(found).collect();
         ledger.start_walk(Duration::from_secs(now_s));
-        let mapped = [place(0, 512, Home::Private, Standing::Ordinary)];
-        tell(&mut ledger, HERE, &mapped, &pages, 1);
+        tell(&mut ledger, HERE, &one_place(), &pages, 1);
         if walk == 99 {
             let run = Run {
                 space: HERE,
@@ -260,7 +250,7 @@ fn what_can_not_be_taken_gives_its_place_to_what_can() {
     }
     let query = Query {
         nr_pages_max: 64,
-        ..older_than_s(10)
+        ..older_than(0, 10)
     };
     let refused = ledger.picker().candidates(&query);
     ledger.stayed(&refused.runs);
@@ -274,12 +264,8 @@ fn what_can_not_be_taken_gives_its_place_to_what_can() {
 #[test]
 fn what_stayed_of_a_file_is_given_again_when_it_may_be_tried_again() {
     let mut ledger = one_table();
-    let mapped = [place(
-        0,
-        100,
-        Home::Copied(ObjectNo(1), 0),
-        Standing::Ordinary,
-    )];
+    let home = Home::Copied(ObjectNo(1), 0);
+    let mapped = [place(0, 100, home, Standing::Ordinary)];
     let page = |is_anon| Found {
         is_present: true,
         is_anon,
@@ -288,8 +274,8 @@ fn what_stayed_of_a_file_is_given_again_when_it_may_be_tried_again() {
     let pages: Vec<Found> = (0..100).map(|number| page(number < 40)).collect();
     ledger.start_walk(Duration::ZERO);
     tell(&mut ledger, HERE, &mapped, &pages, 1);
-    let nr_given = |ledger: &Ledger| ledger.picker().candidates(&older_than_s(0)).nr_pages;
-    let given = ledger.picker().candidates(&older_than_s(0));
+    let nr_given = |ledger: &Ledger| ledger.picker().candidates(&older_than(0, 0)).nr_pages;
+    let given = ledger.picker().candidates(&older_than(0, 0));
     ledger.stayed(&given.runs);
     assert_eq!(nr_given(&ledger), 0);
     ledger.may_go_again(HERE);
@@ -320,7 +306,7 @@ fn only_pages_of_the_files_that_are_asked_for_are_given() {
         let query = Query {
             objects: Some(&objects),
             on: None,
-            ..older_than_s(0)
+            ..older_than(0, 0)
         };
         ledger.picker().candidates(&query).nr_fitting_pages
     };

@@ -143,48 +143,24 @@ fn above_its_protection_a_group_is_pressed_in_proportion_to_the_overage() {
 // Births, deaths, order.
 
 #[test]
-fn a_removed_group_is_charged_until_its_last_page_is_gone() {
+fn what_a_removed_group_refuses_is_named_and_its_number_is_used_again() {
     let mut tree = tree();
     let parent = tree.add(ROOT, "/p").unwrap();
     let child = tree.add(parent, "/p/c").unwrap();
-    tree.set_limits(child, protected(10, 10)).unwrap();
-    tree.charge(child, 3);
-    assert_eq!(
-        tree.take_offline(parent),
-        Err(PolicyError::GroupBusy(parent))
-    );
+    let busy = Err(PolicyError::GroupBusy(parent));
+    assert_eq!(tree.take_offline(parent), busy);
     tree.take_offline(child).unwrap();
-    assert!(!tree.is_online(child) && tree.usage_pages(parent) == Ok(3));
-    assert_eq!(
-        tree.protection(child, None),
-        Protection {
-            usage_pages: 3,
-            ..Protection::default()
-        }
-    );
-    assert_eq!(
-        tree.take_offline(child),
-        Err(PolicyError::GroupOffline(child))
-    );
-    assert_eq!(
-        tree.add(child, "/p/c/d"),
-        Err(PolicyError::GroupOffline(child))
-    );
+    let offline = PolicyError::GroupOffline(child);
+    assert_eq!(tree.take_offline(child), Err(offline.clone()));
+    assert_eq!(tree.add(child, "/p/c/d"), Err(offline));
     tree.take_offline(parent).unwrap();
-    tree.uncharge(child, 2);
-    assert_eq!(tree.forgettable(child), None);
-    tree.uncharge(child, 1);
-    assert_eq!(tree.forgettable(parent), None, "its child is still there");
-    assert_eq!(tree.forgettable(child), Some(child));
-    assert_eq!(tree.forget(child).0, parent);
-    assert_eq!(tree.forget(parent).0, ROOT);
+    for (group, above) in [(child, parent), (parent, ROOT)] {
+        assert_eq!(tree.forget(group).0, above);
+    }
     assert_eq!(tree.usage_pages(child), Err(PolicyError::NoGroup(child)));
     validate(&tree, &[]).unwrap();
-    assert_eq!(
-        tree.add(ROOT, "/n"),
-        Ok(child),
-        "the number longest free is used again"
-    );
+    let next = tree.add(ROOT, "/n");
+    assert_eq!(next, Ok(child), "the number that is free for longest");
 }
 
 #[test]

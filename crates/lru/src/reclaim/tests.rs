@@ -7,14 +7,15 @@ mod sparing;
 
 use super::*;
 use crate::{
+    bench_tests::arrival,
     config::Config,
     group::{GroupEvents, Limits},
-    ids::{FolioId, Order},
+    ids::FolioId,
     memcg_lru::Segment,
     model::KernelModel,
     multigen::MultiGen,
     rules::Rules,
-    seam::{AccessVia, Arrival, Cause, Isolated, ReclaimRequest, Verdict},
+    seam::{AccessVia, Cause, Isolated, ReclaimRequest, Shadow, Verdict},
     swappiness::Swappiness,
     two_list::TwoList,
 };
@@ -35,6 +36,8 @@ struct World<P> {
     now: TimeMs,
     batch: EvictBatch,
     did: Vec<Did>,
+    /// What those left that were evicted at random.
+    shadows: Vec<Shadow>,
 }
 
 impl World<MultiGen> {
@@ -58,6 +61,7 @@ impl<P: Policy> World<P> {
             now: TimeMs(0),
             batch: EvictBatch::default(),
             did: Vec::new(),
+            shadows: Vec::new(),
         }
     }
 
@@ -75,15 +79,7 @@ impl<P: Policy> World<P> {
     }
 
     fn fill(&mut self, group: GroupId, kind: Kind, cause: Cause, nr_pages: u64) -> Vec<FolioId> {
-        let arrival = Arrival {
-            group,
-            node: NODE,
-            kind,
-            order: Order::BASE,
-            cause,
-            shadow: None,
-            is_exec: false,
-        };
+        let arrival = arrival(group, NODE, kind, cause);
         (0..nr_pages)
             .map(|_| self.policy.appeared(arrival).unwrap())
             .collect()
@@ -112,11 +108,25 @@ impl<P: Policy> World<P> {
             self.policy.accessed(folio, AccessVia::PageTable);
         }
         self.settle(group);
-        let swappiness = Swappiness::DEFAULT;
-        self.policy
-            .finish_walk(group, swappiness, self.now)
-            .unwrap();
+        self.walk(group);
         self.settle(group);
+    }
+
+    fn walk(&mut self, group: GroupId) {
+        let swappiness = Swappiness::DEFAULT;
+        let walked = self.policy.finish_walk(group, swappiness, self.now);
+        walked.unwrap();
+    }
+
+    /// All of the batch fares like this.
+    fn complete(&mut self, verdict: Verdict) {
+        let verdicts = vec![verdict; self.batch.folios.len()];
+        self.policy.complete(&mut self.batch, &verdicts);
+    }
+
+    fn next(&mut self, reclaim: &mut Reclaim) -> Step {
+        let step = reclaim.next(&mut self.policy, self.now, &mut self.batch);
+        step.unwrap()
     }
 
     fn usage(&self, group: GroupId) -> u64 {
@@ -131,18 +141,14 @@ impl<P: Policy> World<P> {
         self.did.clear();
         let mut reclaim = Reclaim::new(goal);
         loop {
-            match reclaim
-                .next(&mut self.policy, self.now, &mut self.batch)
-                .unwrap()
-            {
+            match self.next(&mut reclaim) {
                 Step::Evict { group } => {
                     let mut nr_pages = [0; 2];
                     for folio in &self.batch.folios {
                         let order = self.policy.order(*folio);
                         nr_pages[self.policy.kind(*folio).index()] += order.nr_pages();
                     }
-                    let verdicts = vec![Verdict::Evicted; self.batch.folios.len()];
-                    self.policy.complete(&mut self.batch, &verdicts);
+                    self.complete(Verdict::Evicted);
                     reclaim.freed(nr_pages.iter().sum());
                     if nr_pages != [0; 2] {
                         self.did.push(Did::Took(group, nr_pages));
@@ -368,24 +374,15 @@ fn from_7_2_on_pressure_falls_on_what_is_not_protected() {
         // The first visit that has a budget: the first priority at which 64 pages are looked at.
         let mut nr_steps = 0;
         while reclaim.priority > 5 {
-            let step = reclaim
-                .next(&mut world.policy, TimeMs(0), &mut world.batch)
-                .unwrap();
-            if let Step::Evict { .. } = step {
-                world
-                    .policy
-                    .complete(&mut world.batch, &[Verdict::Busy; 64]);
+            if let Step::Evict { .. } = world.next(&mut reclaim) {
+                world.complete(Verdict::Busy);
                 nr_steps += 1;
             }
         }
         nr_steps
     };
-    assert!(
-        scanned(6144) < scanned(0),
-        "{} {}",
-        scanned(6144),
-        scanned(0)
-    );
+    let (exposed, all) = (scanned(6144), scanned(0));
+    assert!(exposed < all, "{exposed} {all}");
 }
 
 // The memcg LRU.
@@ -469,9 +466,7 @@ fn from_6_14_on_the_first_pass_over_a_node_has_the_priority_that_suits_its_goal(
             false => Goal::of_group(group, 64),
         };
         let mut reclaim = Reclaim::new(goal);
-        reclaim
-            .next(&mut world.policy, world.now, &mut world.batch)
-            .unwrap();
+        world.next(&mut reclaim);
         reclaim.first_priority
     };
     assert_eq!(first_priority(KernelModel::V6_1, true), PRIORITY_MAX);

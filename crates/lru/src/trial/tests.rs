@@ -4,8 +4,8 @@ use proptest::{prelude::*, test_runner::Config as Cases};
 
 use super::*;
 use crate::{
-    KernelModel, MultiGen, TwoList,
-    ids::{Kind, NodeId, Order, TimeMs},
+    KernelModel, MultiGen, TwoList, bench_tests,
+    ids::{Kind, NodeId, TimeMs},
     seam::{Ageing, Cause, EvictBatch, GoneCause, Isolated, ReclaimRequest},
     walk::{AgeingWalks, LookAround, LookAroundBy, TableId},
 };
@@ -168,15 +168,7 @@ impl<P: Policy> World<P> {
 
 /// A page of a file is read for the first time.
 fn arrival() -> Arrival {
-    Arrival {
-        group: GroupId(0),
-        node: NodeId(0),
-        kind: Kind::File,
-        order: Order::BASE,
-        cause: Cause::Read,
-        shadow: None,
-        is_exec: false,
-    }
+    bench_tests::arrival(GroupId(0), NodeId(0), Kind::File, Cause::Read)
 }
 
 fn config(model: KernelModel, refault: Refault) -> Config {

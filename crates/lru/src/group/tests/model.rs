@@ -173,6 +173,7 @@ fn check(tree: &GroupTree, model: &Model) -> Result<(), TestCaseError> {
     prop_assert_eq!(tree.ids().count(), model.0.len());
     for of in &model.0 {
         prop_assert_eq!(tree.usage_pages(of.id), Ok(model.usage(of.id)));
+        prop_assert_eq!(tree.forgettable(of.id), None, "something keeps it");
         let protection = tree.protection(of.id, None);
         let min_pages = model.effective(of.id, |limits| limits.min_pages);
         let low_pages = model.effective(of.id, |limits| limits.low_pages);

@@ -54,8 +54,7 @@ fn as_long_as_any_group_has_something_old_min_ttl_keeps_nothing_in_the_others() 
             .policy
             .isolate(all, world.now, &mut world.batch)
             .unwrap();
-        let verdicts = vec![Verdict::Evicted; world.batch.folios.len()];
-        world.policy.complete(&mut world.batch, &verdicts);
+        world.complete(Verdict::Evicted);
         assert_eq!(world.usage(old), 0, "{model}");
         // Up to 6.13 not while scanning is relaxed.
         let outcome = world.reclaim(of_node(1 << 20, Origin::Background));

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::seam::{Arrival, WriteState};
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -24,6 +25,7 @@ enum Op {
     },
     Touch {
         folio: usize,
+        how: Touch,
     },
     Reclaim {
         target: usize,
@@ -34,10 +36,20 @@ enum Op {
     },
 }
 
+/// What happens to some folios at once.
+#[derive(Clone, Copy, Debug)]
+enum Touch {
+    Young,
+    ReadThrice,
+    Write(WriteState),
+}
+
 fn op() -> impl Strategy<Value = Op> {
     let pages = || prop_oneof![4 => 0..200u64, 1 => Just(0u64), 1 => Just(Limits::MAX)];
     let kind = prop_oneof![Just(Kind::Anon), Just(Kind::File)];
     let cause = prop_oneof![Just(Cause::Fault), Just(Cause::Read), Just(Cause::Prefetch)];
+    let write = [WriteState::Waiting, WriteState::Clean].map(Touch::Write);
+    let touch = prop_oneof![2 => Just(Touch::Young), 1 => Just(Touch::ReadThrice), 1 => prop::sample::select(write.to_vec())];
     let origin = prop_oneof![Just(Origin::Background), Just(Origin::Direct)];
     prop_oneof![
         2 => any::<usize>().prop_map(|parent| Op::Group { parent }),
@@ -47,7 +59,7 @@ fn op() -> impl Strategy<Value = Op> {
         }),
         6 => (any::<usize>(), kind, cause, 0..200u64)
             .prop_map(|(group, kind, cause, nr_pages)| Op::Fill { group, kind, cause, nr_pages }),
-        4 => any::<usize>().prop_map(|folio| Op::Touch { folio }),
+        4 => (any::<usize>(), touch).prop_map(|(folio, how)| Op::Touch { folio, how }),
         5 => (any::<usize>(), 1..300u64, origin, 0..4u8, any::<bool>()).prop_map(
             |(target, nr_pages, origin, evicted, does_walk)| Op::Reclaim {
                 target, nr_pages, origin, evicted, does_walk
@@ -97,13 +109,30 @@ fn play<P: Policy>(policy: P, ops: &[Op]) -> Result<String, TestCaseError> {
             } => {
                 if let Some(group) = online(&world, &groups, group) {
                     folios.extend(world.fill(group, kind, cause, nr_pages));
+                    // Some return, and not all to where they left.
+                    for shadow in world.shadows.drain(..).take(20) {
+                        let arrival = Arrival {
+                            shadow: Some(shadow),
+                            ..arrival(group, NODE, kind, cause)
+                        };
+                        folios.push(world.policy.appeared(arrival).unwrap());
+                    }
                 }
             }
-            Op::Touch { folio } => {
+            Op::Touch { folio, how } => {
                 if !folios.is_empty() {
                     for step in 0..20 {
                         let folio = folios[(folio.wrapping_add(step * 7)) % folios.len()];
-                        world.policy.accessed(folio, AccessVia::PageTable);
+                        let policy = &mut world.policy;
+                        match how {
+                            Touch::Young => policy.accessed(folio, AccessVia::PageTable),
+                            Touch::ReadThrice => {
+                                (0..3).for_each(|_| {
+                                    policy.accessed(folio, AccessVia::FileDescriptor)
+                                });
+                            }
+                            Touch::Write(state) => policy.set_write_state(folio, state),
+                        }
                     }
                 }
             }
@@ -183,6 +212,7 @@ fn reclaim_checked<P: Policy>(
                 folios.retain(|folio| !gone.contains(folio));
                 let nr_pages = gone.len() as u64;
                 world.policy.complete(&mut world.batch, &verdicts);
+                world.shadows.extend(world.batch.shadows.iter().flatten());
                 reclaim.freed(nr_pages);
                 nr_freed += nr_pages;
                 log.push_str(&format!("{group:?} {nr_pages} "));
@@ -220,11 +250,13 @@ proptest! {
     #[test]
     fn whatever_groups_there_are_reclaim_ends_and_everything_adds_up(
         ops in proptest::collection::vec(op(), 1..60),
-        model in 0..KernelModel::ALL.len(),
+        model in prop::sample::select(KernelModel::ALL),
+        (nr_gens, nr_tiers) in (4..=16_usize, 1..=5_usize),
         sparing in prop_oneof![Just(Sparing::Off), Just(Sparing::Background), Just(Sparing::Both)],
         seed: u64,
     ) {
-        let mut config = Config { seed, ..Config::of(KernelModel::ALL[model]) };
+        let rules = format!("{model},nr_gens={nr_gens},nr_tiers={nr_tiers}").parse().unwrap();
+        let mut config = Config { seed, rules, ..Config::default() };
         if matches!(config.rules.groups.order, GroupOrder::Rounds(_)) {
             config.rules.groups.order = GroupOrder::Rounds(sparing);
         }

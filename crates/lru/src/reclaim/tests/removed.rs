@@ -36,15 +36,11 @@ fn a_removed_group_that_had_to_be_walked_is_put_off_and_the_second_time_for_long
     let mut reclaim = Reclaim::new(of_node(32, Origin::Direct));
     let mut segments = Vec::new();
     loop {
-        let step = reclaim.next(&mut world.policy, world.now, &mut world.batch);
+        let step = world.next(&mut reclaim);
         let segment = world.policy.memcg_lru(NODE).unwrap().segment(removed);
         segments.push(segment.unwrap());
-        match step.unwrap() {
-            Step::Walk { .. } => {
-                let swappiness = Swappiness::DEFAULT;
-                let walked = world.policy.finish_walk(removed, swappiness, world.now);
-                walked.unwrap();
-            }
+        match step {
+            Step::Walk { .. } => world.walk(removed),
             _ => break,
         }
     }

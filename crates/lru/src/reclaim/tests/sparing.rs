@@ -50,27 +50,20 @@ fn in_kernel_6_1_a_group_that_gives_less_than_a_batch_keeps_no_other_from_being_
         // Nothing can be had, but of the cold one.
         let mut nr_walks = 0;
         while reclaim.priority > 6 {
-            let step = reclaim
-                .next(&mut world.policy, world.now, &mut world.batch)
-                .unwrap();
-            match step {
-                Step::Evict { group } => {
-                    let verdict = match group == cold {
-                        true => Verdict::Evicted,
-                        false => Verdict::Busy,
-                    };
-                    let verdicts = vec![verdict; world.batch.folios.len()];
-                    world.policy.complete(&mut world.batch, &verdicts);
-                    reclaim.freed(u64::from(group == cold) * verdicts.len() as u64);
+            match world.next(&mut reclaim) {
+                Step::Evict { group } if group == cold => {
+                    let nr_pages = world.batch.folios.len() as u64;
+                    world.complete(Verdict::Evicted);
+                    reclaim.freed(nr_pages);
+                }
+                Step::Evict { .. } => {
+                    world.complete(Verdict::Busy);
+                    reclaim.freed(0);
                 }
                 Step::Walk { group, .. } => {
                     // The first pass only drops generations that nobody is in.
                     nr_walks += u64::from(group == warm && reclaim.priority < 11);
-                    let swappiness = Swappiness::DEFAULT;
-                    world
-                        .policy
-                        .finish_walk(group, swappiness, world.now)
-                        .unwrap();
+                    world.walk(group);
                 }
                 Step::Done(outcome) => panic!("{outcome:?}"),
             }
@@ -103,9 +96,7 @@ fn when_no_group_has_anything_cold_the_next_pass_ages_and_does_not_swap() {
         // So many that at priority 11 a visit looks at several batches, and old as soon as a walk has been made.
         world.fill(group, Kind::Anon, Cause::Fault, 1 << 18);
         world.settle(group);
-        let swappiness = Swappiness::DEFAULT;
-        let walked = world.policy.finish_walk(group, swappiness, world.now);
-        walked.unwrap();
+        world.walk(group);
         world.settle(group);
     }
     let outcome = world.reclaim(of_node(128, Origin::Background));

@@ -71,20 +71,6 @@ fn a_demoted_folio_keeps_what_it_had_earned() {
 }
 
 #[test]
-fn a_folio_freed_while_it_is_demoted_is_not_counted() {
-    let mut bench = Bench::with(two_tiers());
-    let folio = bench.appear(FAST, Kind::File, Cause::Read);
-    bench.isolate(FAST, 1);
-    bench.policy.gone(folio, GoneCause::Freed);
-    let outcomes = [Outcome::Demoted(SLOW)];
-    bench
-        .policy
-        .complete_outcomes(&mut bench.batch, &outcomes, Origin::Direct);
-    bench.policy.validate().unwrap();
-    assert_eq!(bench.stats(), TieringStats::default());
-}
-
-#[test]
 fn equally_near_targets_are_drawn_by_lot_and_the_lot_by_the_seed() {
     let nodes = vec![
         node(0, 512, true),

@@ -11,6 +11,7 @@ mod two_list;
 
 use super::{tiered::Tiered, *};
 use crate::{
+    bench_tests::arrival,
     config::Config,
     ids::{GroupId, Kind, Order},
     model::KernelModel,
@@ -48,8 +49,8 @@ fn with_strategy(page_cache: PromotionStrategy) -> TieringConfig {
 }
 
 /// A wrapped engine with one group, and short words for what happens to it.
-struct Bench {
-    policy: Tiered<MultiGen, true>,
+struct Bench<P = MultiGen> {
+    policy: Tiered<P, true>,
     group: GroupId,
     now: TimeMs,
     batch: EvictBatch,
@@ -62,7 +63,12 @@ impl Bench {
     }
 
     fn of_model(model: KernelModel, config: TieringConfig) -> Bench {
-        let engine = MultiGen::new(Config::of(model)).unwrap();
+        Bench::of(MultiGen::new(Config::of(model)).unwrap(), config)
+    }
+}
+
+impl<P: Movable> Bench<P> {
+    fn of(engine: P, config: TieringConfig) -> Bench<P> {
         let mut policy = Tiered::try_new(engine, config).unwrap();
         let group = policy.add_group("/bench", TimeMs(0)).unwrap();
         Bench {
@@ -75,15 +81,7 @@ impl Bench {
     }
 
     fn appear(&mut self, node: NodeId, kind: Kind, cause: Cause) -> FolioId {
-        let arrival = Arrival {
-            group: self.group,
-            node,
-            kind,
-            order: Order::BASE,
-            cause,
-            shadow: None,
-            is_exec: false,
-        };
+        let arrival = arrival(self.group, node, kind, cause);
         self.policy.appeared(arrival).unwrap()
     }
 
@@ -110,6 +108,16 @@ impl Bench {
         let is_queued = self.policy.hint_fault(folio, latency_ms, FAST, self.now);
         self.policy.validate().unwrap();
         is_queued
+    }
+
+    /// At which of ten reads the page is queued.
+    fn queued_at(&mut self, folio: FolioId) -> Option<usize> {
+        (1..=10).find(|_| {
+            self.read(folio, 1);
+            let is_queued = !self.queued().is_empty();
+            self.answer(Migrated::Failed);
+            is_queued
+        })
     }
 
     /// What is queued for promotion.

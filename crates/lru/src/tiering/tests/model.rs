@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
+use crate::two_list::TwoList;
 
 const NR_NODES: u8 = 3;
 
@@ -86,8 +87,9 @@ struct Page {
     is_gone: bool,
 }
 
-struct Pair {
-    bench: Bench,
+struct Pair<P> {
+    bench: Bench<P>,
+    nr_folios: fn(&P) -> u32,
     pages: BTreeMap<FolioId, Page>,
     batches: Vec<EvictBatch>,
     handed_out: Vec<Vec<Promotion>>,
@@ -96,20 +98,21 @@ struct Pair {
     failed: u64,
 }
 
-impl Pair {
-    fn new(page_cache: PromotionStrategy) -> Pair {
+impl<P: Movable> Pair<P> {
+    fn new(engine: P, nr_folios: fn(&P) -> u32, page_cache: PromotionStrategy) -> Pair<P> {
         let nodes = vec![
             node(0, 512, true),
             node(1, 1024, false),
             node(2, 2048, false),
         ];
-        let bench = Bench::with(TieringConfig {
+        let config = TieringConfig {
             page_cache,
             promote_rate_limit_mib_per_s: 4,
             ..TieringConfig::new(Topology::try_new(nodes).unwrap())
-        });
+        };
         Pair {
-            bench,
+            bench: Bench::of(engine, config),
+            nr_folios,
             pages: BTreeMap::new(),
             batches: Vec::new(),
             handed_out: Vec::new(),
@@ -160,14 +163,10 @@ impl Pair {
                 is_huge,
             } => {
                 let kind = if is_file { Kind::File } else { Kind::Anon };
+                let cause = if is_fault { Cause::Fault } else { Cause::Read };
                 let arrival = Arrival {
-                    group: self.bench.group,
-                    node: NodeId(node),
-                    kind,
                     order: if is_huge { Order::PMD } else { Order::BASE },
-                    cause: if is_fault { Cause::Fault } else { Cause::Read },
-                    shadow: None,
-                    is_exec: false,
+                    ..arrival(self.bench.group, NodeId(node), kind, cause)
                 };
                 let folio = self.bench.policy.appeared(arrival).unwrap();
                 let page = Page {
@@ -227,7 +226,7 @@ impl Pair {
             Op::Isolate { node, nr_pages } => {
                 self.bench.isolate(NodeId(node), nr_pages);
                 let batch = std::mem::take(&mut self.bench.batch);
-                for folio in &batch.folios {
+                for folio in batch.folios.iter().chain(&batch.to_check) {
                     let page = self.pages.get_mut(folio).unwrap();
                     prop_assert_eq!((page.holder, page.node), (Holder::List, NodeId(node)));
                     page.holder = Holder::Batch;
@@ -250,10 +249,12 @@ impl Pair {
                     _ => Outcome::Tried(Verdict::Busy),
                 };
                 let outcomes: Vec<Outcome> = batch.folios.iter().enumerate().map(outcome).collect();
+                let to_check = batch.to_check.clone();
                 self.bench
                     .policy
                     .complete_outcomes(&mut batch, &outcomes, origin);
                 prop_assert_eq!(batch.shadows.len(), batch.folios.len());
+                to_check.iter().for_each(|folio| self.settle(*folio, None));
                 for ((folio, outcome), shadow) in
                     batch.folios.iter().zip(outcomes).zip(&batch.shadows)
                 {
@@ -313,12 +314,14 @@ impl Pair {
         self.compare()
     }
 
+    fn apply_all(mut self, ops: &[Op]) -> Result<(), TestCaseError> {
+        ops.iter().try_for_each(|op| self.apply(op))
+    }
+
     fn compare(&self) -> Result<(), TestCaseError> {
         self.bench.policy.validate().map_err(TestCaseError::fail)?;
-        prop_assert_eq!(
-            self.bench.policy.policy.nr_folios() as usize,
-            self.pages.len()
-        );
+        let nr_folios = (self.nr_folios)(&self.bench.policy.policy);
+        prop_assert_eq!(nr_folios as usize, self.pages.len());
         for (folio, page) in &self.pages {
             let standing = self.bench.standing(*folio);
             prop_assert_eq!(standing.node, page.node);
@@ -352,9 +355,9 @@ proptest! {
         strategy in proptest::sample::select(PromotionStrategy::ALL),
         ops in proptest::collection::vec(op(), 1..300),
     ) {
-        let mut pair = Pair::new(strategy);
-        for op in &ops {
-            pair.apply(op)?;
-        }
+        let engine = MultiGen::new(Config::default()).unwrap();
+        Pair::new(engine, MultiGen::nr_folios, strategy).apply_all(&ops)?;
+        let engine = TwoList::new(Config::default()).unwrap();
+        Pair::new(engine, TwoList::nr_folios, strategy).apply_all(&ops)?;
     }
 }

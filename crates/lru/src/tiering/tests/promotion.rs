@@ -85,38 +85,6 @@ fn a_folio_that_is_queued_or_in_a_batch_is_not_taken_again() {
 }
 
 #[test]
-fn what_could_not_be_moved_is_put_back_and_may_come_up_another_time() {
-    let mut bench = Bench::with(two_tiers());
-    let folio = bench.appear(SLOW, Kind::Anon, Cause::Fault);
-    bench.hint_fault(folio, 0);
-    bench.queued();
-    bench.answer(Migrated::Failed);
-    assert_eq!(bench.standing(folio).node, SLOW);
-    let stats = bench.stats();
-    assert_eq!((stats.pgmigrate_fail, stats.pgpromote_success), (1, 0));
-    assert!(bench.hint_fault(folio, 0));
-}
-
-#[test]
-fn a_folio_freed_while_it_is_queued_is_forgotten_when_that_is_answered() {
-    let mut bench = Bench::with(two_tiers());
-    let folio = bench.appear(SLOW, Kind::Anon, Cause::Fault);
-    bench.hint_fault(folio, 0);
-    bench.policy.gone(folio, GoneCause::Freed);
-    assert_ne!(bench.appear(SLOW, Kind::Anon, Cause::Fault), folio);
-    bench.queued();
-    bench.answer(Migrated::Moved);
-    assert_eq!(bench.policy.policy.nr_folios(), 1);
-    assert_eq!(
-        (
-            bench.stats().pgpromote_success,
-            bench.stats().pgmigrate_fail
-        ),
-        (0, 1)
-    );
-}
-
-#[test]
 fn an_access_while_the_folio_is_queued_is_not_lost() {
     let mut bench = Bench::with(two_tiers());
     let folio = bench.appear(SLOW, Kind::Anon, Cause::Fault);

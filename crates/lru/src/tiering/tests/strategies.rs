@@ -2,16 +2,6 @@
 
 use super::*;
 
-/// At which read a new page of the slow node is queued, of ten.
-fn queued_at(bench: &mut Bench, folio: FolioId) -> Option<usize> {
-    (1..=10).find(|_| {
-        bench.read(folio, 1);
-        let is_queued = !bench.queued().is_empty();
-        bench.answer(Migrated::Failed);
-        is_queued
-    })
-}
-
 #[test]
 fn a_page_that_is_only_read_comes_up_as_early_as_its_strategy_says() {
     let expected = [
@@ -29,7 +19,7 @@ fn a_page_that_is_only_read_comes_up_as_early_as_its_strategy_says() {
             let mut bench = Bench::of_model(*model, with_strategy(strategy));
             let folio = bench.appear(SLOW, Kind::File, Cause::Read);
             assert!(!bench.standing(folio).is_active(), "{model}");
-            assert_eq!(queued_at(&mut bench, folio), read, "{model} {strategy}");
+            assert_eq!(bench.queued_at(folio), read, "{model} {strategy}");
         }
     }
 }
@@ -113,7 +103,7 @@ fn under_five_conditions_a_page_only_read_comes_up_if_only_two_generations_are_l
         assert!(kept.iter().all(|folio| !bench.standing(*folio).is_isolated));
         let folio = bench.appear(SLOW, Kind::File, Cause::Read);
         assert!(bench.standing(folio).is_active(), "{model}");
-        assert_eq!(queued_at(&mut bench, folio), Some(read), "{model}");
+        assert_eq!(bench.queued_at(folio), Some(read), "{model}");
     }
 }
 
@@ -133,7 +123,7 @@ fn under_five_conditions_a_page_only_read_comes_up_once_eviction_spared_it_for_i
     bench.isolate(SLOW, 8);
     let standing = bench.standing(folio);
     assert!(standing.is_active() && standing.is_workingset && !standing.is_referenced);
-    assert_eq!(queued_at(&mut bench, folio), Some(2));
+    assert_eq!(bench.queued_at(folio), Some(2));
 }
 
 #[test]
@@ -142,7 +132,7 @@ fn under_five_conditions_a_mapped_page_comes_up_at_its_second_read() {
     let folio = bench.appear(SLOW, Kind::File, Cause::Fault);
     bench.young(folio);
     bench.young(folio);
-    assert_eq!(queued_at(&mut bench, folio), Some(2));
+    assert_eq!(bench.queued_at(folio), Some(2));
 }
 
 #[test]
@@ -195,7 +185,7 @@ fn each_of_the_five_conditions_is_needed() {
         let folio = bench.appear(node, Kind::File, Cause::Fault);
         bench.young(folio);
         bench.young(folio);
-        assert_eq!(queued_at(&mut bench, folio).is_some(), is_queued);
+        assert_eq!(bench.queued_at(folio).is_some(), is_queued);
     }
     let off = TieringConfig {
         is_promotion_on: false,
@@ -225,29 +215,16 @@ fn with_two_lists_all_but_the_first_access_ask_for_referenced_and_active() {
 #[test]
 fn the_second_switch_is_off_by_default_and_nothing_is_looked_at() {
     assert_eq!(two_tiers().page_cache, PromotionStrategy::Never);
-    let engine = || MultiGen::new(Config::default()).unwrap();
-    for (config, nr_queued) in [
-        (two_tiers(), 0),
-        (with_strategy(PromotionStrategy::FirstAccess), 1),
-        (
-            TieringConfig {
-                is_promotion_on: false,
-                ..with_strategy(PromotionStrategy::FirstAccess)
-            },
-            0,
-        ),
-    ] {
-        let mut policy = tiered(engine(), config).unwrap();
+    let off = TieringConfig {
+        is_promotion_on: false,
+        ..with_strategy(PromotionStrategy::FirstAccess)
+    };
+    let on = with_strategy(PromotionStrategy::FirstAccess);
+    for (config, nr_queued) in [(two_tiers(), 0), (on, 1), (off, 0)] {
+        let engine = MultiGen::new(Config::default()).unwrap();
+        let mut policy = tiered(engine, config).unwrap();
         let group = policy.add_group("/bench", TimeMs(0)).unwrap();
-        let arrival = Arrival {
-            group,
-            node: SLOW,
-            kind: Kind::File,
-            order: Order::BASE,
-            cause: Cause::Read,
-            shadow: None,
-            is_exec: false,
-        };
+        let arrival = arrival(group, SLOW, Kind::File, Cause::Read);
         let folio = policy.appeared(arrival).unwrap();
         policy.accessed(folio, AccessVia::FileDescriptor);
         let mut promotions = Vec::new();

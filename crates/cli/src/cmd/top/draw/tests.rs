@@ -110,46 +110,21 @@ fn target(name: &str, resident_mib: u64, ages: Option<AgesView>) -> TargetView {
 
 fn redis() -> TargetView {
     let watched_ms = 130_000;
-    let heap = [
-        (38, 0),
-        (9, 0),
-        (22, 0),
-        (28, 0),
-        (35, 0),
-        (48, 0),
-        (61, 0),
-        (150, 0),
-    ];
+    let heap = [38, 9, 22, 28, 35, 48, 61, 150].map(|anon| (anon, 0));
+    // Of a file some is new, and some is of the oldest age.
+    let file = |new, old| [[new].as_slice(), &[(0, 0); 6], &[old]].concat();
     let mappings = vec![
         mapping("", MappingClass::Anon, &heap, watched_ms),
         mapping(
             "/usr/lib/x86_64-linux-gnu/libcrypto.so.3",
             MappingClass::FilePrivate,
-            &[
-                (1, 0),
-                (0, 0),
-                (0, 0),
-                (0, 0),
-                (0, 0),
-                (0, 0),
-                (0, 0),
-                (0, 3),
-            ],
+            &file((1, 0), (0, 3)),
             watched_ms,
         ),
         mapping(
             "/usr/bin/redis-check-rdb",
             MappingClass::FilePrivate,
-            &[
-                (0, 1),
-                (0, 0),
-                (0, 0),
-                (0, 0),
-                (0, 0),
-                (0, 0),
-                (0, 0),
-                (0, 1),
-            ],
+            &file((0, 1), (0, 1)),
             watched_ms,
         ),
         mapping("[heap]", MappingClass::Heap, &[(0, 0), (1, 0)], watched_ms),
@@ -301,6 +276,10 @@ fn press(screen: &mut Screen, code: KeyCode) -> Effect {
     screen.press(KeyEvent::new(code, KeyModifiers::NONE))
 }
 
+fn type_in(screen: &mut Screen, key: char) -> Effect {
+    press(screen, KeyCode::Char(key))
+}
+
 fn press_all(screen: &mut Screen, keys: &str) {
     for key in keys.chars() {
         let code = match key {
@@ -329,6 +308,11 @@ fn lines(screen: &Screen, size: (u16, u16), look: Look) -> Vec<String> {
         cells.collect::<String>().trim_end().to_owned()
     };
     (0..buffer.area.height).map(line).collect()
+}
+
+/// All that is seen on a terminal of the usual size.
+fn shown(screen: &Screen) -> String {
+    lines(screen, (80, 24), plain()).join("\n")
 }
 
 fn plain() -> Look {
@@ -419,17 +403,9 @@ fn the_selected_row_has_a_mark_and_a_bold_name_and_bars_like_any_other() {
 #[test]
 fn nothing_seen_yet_and_a_target_that_went_are_said() {
     let mut screen = Screen::new(1000);
-    assert!(
-        lines(&screen, (80, 24), plain())
-            .join("\n")
-            .contains("nothing seen yet")
-    );
+    assert!(shown(&screen).contains("nothing seen yet"));
     screen.open("/gone");
-    assert!(
-        lines(&screen, (80, 24), plain())
-            .join("\n")
-            .contains("it is gone")
-    );
+    assert!(shown(&screen).contains("it is gone"));
     let tiny = lines(&screen, (30, 3), plain()).join("\n");
     assert!(tiny.contains("needs 40x8"), "{tiny}");
 }
@@ -455,10 +431,7 @@ fn the_group_that_is_watched_already_is_only_opened_and_w_lets_go_of_it() {
     let mut screen = screen();
     assert_eq!(press(&mut screen, KeyCode::Enter), Effect::None);
     let name = redis().name;
-    assert_eq!(
-        press(&mut screen, KeyCode::Char('w')),
-        Effect::Unwatch(name)
-    );
+    assert_eq!(type_in(&mut screen, 'w'), Effect::Unwatch(name));
 }
 
 #[test]
@@ -477,34 +450,21 @@ fn a_filter_is_typed_kept_and_ended() {
     press_all(&mut screen, "/server.js");
     assert_eq!(screen.rows()[0].name, "977 node", "by its command line");
     press_all(&mut screen, "\u{1b}");
-    assert_eq!(press(&mut screen, KeyCode::Char('q')), Effect::Quit);
+    assert_eq!(type_in(&mut screen, 'q'), Effect::Quit);
 }
 
 #[test]
 fn the_interval_has_ends_and_pause_is_told() {
     let mut screen = screen();
-    assert_eq!(
-        press(&mut screen, KeyCode::Char('+')),
-        Effect::SetIntervalMs(2000)
-    );
-    for _ in 0..20 {
-        press(&mut screen, KeyCode::Char('+'));
-    }
-    assert_eq!(press(&mut screen, KeyCode::Char('+')), Effect::None);
+    assert_eq!(type_in(&mut screen, '+'), Effect::SetIntervalMs(2000));
+    press_all(&mut screen, &"+".repeat(20));
+    assert_eq!(type_in(&mut screen, '+'), Effect::None);
     assert_eq!(screen.interval_ms, 60_000);
-    for _ in 0..20 {
-        press(&mut screen, KeyCode::Char('-'));
-    }
+    press_all(&mut screen, &"-".repeat(20));
     assert_eq!(screen.interval_ms, 100);
-    assert_eq!(
-        press(&mut screen, KeyCode::Char('p')),
-        Effect::SetPaused(true)
-    );
+    assert_eq!(type_in(&mut screen, 'p'), Effect::SetPaused(true));
     assert!(lines(&screen, (80, 24), plain())[0].contains("PAUSED"));
-    assert_eq!(
-        press(&mut screen, KeyCode::Char(' ')),
-        Effect::SetPaused(false)
-    );
+    assert_eq!(type_in(&mut screen, ' '), Effect::SetPaused(false));
 }
 
 #[test]
@@ -526,11 +486,7 @@ fn what_went_wrong_is_shown_until_the_next_key() {
     });
     assert!(lines(&screen, (80, 24), plain())[22].contains(trouble));
     press(&mut screen, KeyCode::Down);
-    assert!(
-        !lines(&screen, (80, 24), plain())
-            .join("\n")
-            .contains(trouble)
-    );
+    assert!(!shown(&screen).contains(trouble));
 }
 
 #[test]

@@ -8,7 +8,7 @@ fn the_help_fits() {
     let mut screen = screen();
     press_all(&mut screen, "?");
     check("help-80x24", &screen, (80, 24), Charset::Unicode);
-    let shown = lines(&screen, (80, 24), plain()).join("\n");
+    let shown = shown(&screen);
     for line in help::lines(78) {
         assert!(shown.contains(line.trim_end()), "{line}");
     }

@@ -56,7 +56,6 @@ fn one_cgroup_shows_the_files_that_it_is_charged_for() {
     let mut screen = screen();
     screen.open(&postgres().name);
     press_all(&mut screen, "v");
-    let shown = |screen: &Screen| lines(screen, (80, 24), plain()).join("\n");
     assert!(shown(&screen).contains("a census of page cache is being taken"));
     let mut seen = snapshot();
     let file = |path: &str, mib: u64, is_open: bool| FileRow {

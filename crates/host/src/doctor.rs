@@ -1,6 +1,6 @@
 //! What this machine offers, what is missing, and what mends it.
 //!
-//! **Owns** the list of requirements ([`examine`]) and whether `run` can work ([`can_run`]).
+//! **Owns** the list of requirements ([`examine`]) and whether `run` can work ([`can_run`]); what a refault costs ([`measure()`]).
 //! **Does not own** how the list is shown, nor any mending: it changes nothing but a process and a
 //! file descriptor of its own.
 //!
@@ -9,9 +9,12 @@
 //! - I2: names are stable: tests and scripts ask for them.
 
 mod kernel;
+mod measure;
 mod memory;
 mod privileges;
 mod system;
+
+pub use measure::{MeasureError, Refault, measure};
 
 use std::fs;
 use std::path::{Path, PathBuf};

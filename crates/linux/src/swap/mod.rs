@@ -38,7 +38,7 @@ use std::time::Duration;
 pub use cost::memory_of_swapped;
 pub use file::remove_stale;
 use header::FirstPage;
-pub use read_latency::measure_read;
+pub use read_latency::{ReadTimes, Refaults, measure_read, measure_refaults};
 pub use record::{Backing, DeviceNumber, SwapRecord};
 pub use spec::{SWAP_MIN_BYTES, SwapSpec, SwapSpecError, device_bytes_for};
 pub use status::{

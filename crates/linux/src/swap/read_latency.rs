@@ -5,10 +5,13 @@
 
 use std::fs;
 use std::io;
+use std::ops::Range;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{PidfdFlags, getpid, pidfd_open};
-use std::os::fd::AsFd;
 
 use crate::addr::{AddrRange, PAGE_BYTES};
 use crate::process::Stat;
@@ -17,35 +20,174 @@ use crate::sys::madvise::{Advice, advise};
 
 /// 1 MiB, which a slow disk reads within a second or two.
 const NR_PAGES: usize = 256;
+/// Pages that go and come in a round of [`measure_refaults`]: 16 MiB.
+const NR_ROUND_PAGES: usize = 4096;
+/// Rounds of it while other pages go.
+const NR_ROUNDS: usize = 9;
+/// Each of its two parts ends after so long, as a slow disk takes seconds for a round.
+const PART_TIME: Duration = Duration::from_secs(3);
 /// From one page to the next that is touched: beyond what the kernel reads ahead, and no divisor of the pages there are.
 const STRIDE: usize = 97;
+/// Touches after which it is looked whether the kernel had to read for each.
+const NR_AT_A_TIME: usize = 16;
+/// Pages that go at a time beside touches, as in the kernel's own reclaim.
+const BATCH_PAGES: usize = 32;
 /// Fewer reads than this tell nothing.
 const READS_MIN: usize = 16;
+/// The mean is that of the middle one of parts of so many reads, so that a processor lost to somebody else does not count.
+const MEAN_READS: usize = 1024;
+
+/// How long reads took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadTimes {
+    /// Half of them took no longer.
+    pub median: Duration,
+    /// 99 of 100 took no longer.
+    pub p99: Duration,
+    /// The mean, over a time in which the processor was not lost to somebody else.
+    pub mean: Duration,
+    /// How many were made.
+    pub nr_reads: usize,
+}
+
+impl ReadTimes {
+    /// Of reads in the order in which they were made; `None`: they are too few to tell anything.
+    pub fn of(times: &[Duration]) -> Option<ReadTimes> {
+        if times.len() < READS_MIN {
+            return None;
+        }
+        let parts = times.chunks(MEAN_READS.min(times.len()));
+        let whole = parts.filter(|part| part.len() == MEAN_READS.min(times.len()));
+        let means = whole.map(|part| part.iter().sum::<Duration>() / part.len() as u32);
+        let mut means: Vec<Duration> = means.collect();
+        means.sort_unstable();
+        let mut sorted = times.to_vec();
+        sorted.sort_unstable();
+        Some(ReadTimes {
+            median: sorted[sorted.len() / 2],
+            p99: sorted[sorted.len() * 99 / 100],
+            mean: means[means.len() / 2],
+            nr_reads: times.len(),
+        })
+    }
+}
+
+/// What it takes to read pages back from swap; `None` where none came back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Refaults {
+    /// While nothing else happens.
+    pub alone: Option<ReadTimes>,
+    /// While another thread has a page go for each that comes, as below a budget.
+    pub beside_eviction: Option<ReadTimes>,
+}
 
 /// The time that a page takes to be read back, the median of many; `None` where none went to swap.
 ///
 /// # Errors
 /// There is no memory for it, or the kernel refuses to page it out.
 pub fn measure_read() -> io::Result<Option<Duration>> {
-    let mut pages = FreshPages::new(NR_PAGES)?;
-    pages.scribble();
-    let start = pages.addresses(1)[0];
-    let range = AddrRange::new(start, start + NR_PAGES as u64 * PAGE_BYTES);
-    let own = pidfd_open(getpid(), PidfdFlags::empty())?;
-    advise(own.as_fd(), &[range], Advice::Pageout)?;
+    let pages = Pages::new(NR_PAGES)?;
+    pages.page_out(0..NR_PAGES)?;
+    let times = pages.touch(0..NR_PAGES, PART_TIME, &AtomicUsize::new(0))?;
+    Ok(ReadTimes::of(&times).map(|times| times.median))
+}
+
+/// Measures reads alone and beside eviction, on 32 MiB of our own, within some seconds.
+///
+/// # Errors
+/// There is no memory for it, or the kernel refuses to page it out.
+pub fn measure_refaults() -> io::Result<Refaults> {
+    let pages = Pages::new(2 * NR_ROUND_PAGES)?;
+    let halves = [0..NR_ROUND_PAGES, NR_ROUND_PAGES..2 * NR_ROUND_PAGES];
+    pages.page_out(halves[0].clone())?;
+    let alone = pages.touch(halves[0].clone(), PART_TIME, &AtomicUsize::new(0))?;
+    let alone = ReadTimes::of(&alone);
+    if alone.is_none() {
+        return Ok(Refaults::default());
+    }
+    let begun = Instant::now();
     let mut times = Vec::new();
-    for nth in 0..NR_PAGES {
-        let before = major_faults()?;
-        let begun = Instant::now();
-        pages.touch(nth * STRIDE % NR_PAGES);
-        let passed = begun.elapsed();
-        if major_faults()? > before {
-            times.push(passed);
+    pages.page_out(halves[1].clone())?;
+    for round in 0..NR_ROUNDS {
+        let [goes, comes] = [&halves[round % 2], &halves[1 - round % 2]];
+        let nr_touched = AtomicUsize::new(0);
+        let left = PART_TIME.saturating_sub(begun.elapsed());
+        let came = thread::scope(|scope| {
+            let going = scope.spawn(|| pages.page_out_beside(goes, &nr_touched));
+            let came = pages.touch(comes.clone(), left, &nr_touched);
+            nr_touched.store(NR_ROUND_PAGES, Ordering::Relaxed);
+            let gone = going.join();
+            gone.unwrap_or_else(|_| Err(io::Error::other("the thread that pages out ended")))?;
+            came
+        })?;
+        times.extend(came);
+        if begun.elapsed() >= PART_TIME {
+            break;
         }
     }
-    times.sort_unstable();
-    let is_known = times.len() >= READS_MIN;
-    Ok(is_known.then(|| times[times.len() / 2]))
+    Ok(Refaults {
+        alone,
+        beside_eviction: ReadTimes::of(&times),
+    })
+}
+
+/// Memory of our own that goes and comes.
+#[derive(Debug)]
+struct Pages(FreshPages);
+
+impl Pages {
+    fn new(nr_pages: usize) -> io::Result<Pages> {
+        let mut pages = FreshPages::new(nr_pages)?;
+        pages.scribble();
+        Ok(Pages(pages))
+    }
+
+    fn page_out(&self, pages: Range<usize>) -> io::Result<()> {
+        let start = self.0.addresses(1)[0];
+        let address = |page: usize| start + page as u64 * PAGE_BYTES;
+        let range = AddrRange::new(address(pages.start), address(pages.end));
+        let own = pidfd_open(getpid(), PidfdFlags::empty())?;
+        advise(own.as_fd(), &[range], Advice::Pageout)?;
+        Ok(())
+    }
+
+    /// Pages out as many as were touched elsewhere, until all are.
+    fn page_out_beside(&self, pages: &Range<usize>, nr_touched: &AtomicUsize) -> io::Result<()> {
+        for first in pages.clone().step_by(BATCH_PAGES) {
+            while nr_touched.load(Ordering::Relaxed) < first - pages.start {
+                thread::yield_now();
+            }
+            self.page_out(first..(first + BATCH_PAGES).min(pages.end))?;
+        }
+        Ok(())
+    }
+
+    /// Touches each page once, but no longer than `most`, and counts on. Returns how long each took that the kernel had to read.
+    fn touch(
+        &self,
+        pages: Range<usize>,
+        most: Duration,
+        nr_touched: &AtomicUsize,
+    ) -> io::Result<Vec<Duration>> {
+        let (begun, mut times) = (Instant::now(), Vec::new());
+        for first in (0..pages.len()).step_by(NR_AT_A_TIME) {
+            let (before, nr_before) = (major_faults()?, times.len());
+            for nth in first..(first + NR_AT_A_TIME).min(pages.len()) {
+                let page = pages.start + nth * STRIDE % pages.len();
+                let touched = Instant::now();
+                self.0.touch(page);
+                times.push(touched.elapsed());
+                nr_touched.fetch_add(1, Ordering::Relaxed);
+            }
+            if major_faults()? - before < (times.len() - nr_before) as u64 {
+                times.truncate(nr_before);
+            }
+            if begun.elapsed() >= most {
+                break;
+            }
+        }
+        Ok(times)
+    }
 }
 
 /// Of this thread, so far.
@@ -63,8 +205,26 @@ mod tests {
     #[test]
     fn without_swap_nothing_is_read_back_and_no_time_is_told() {
         let told = measure_read().expect("measured");
+        let refaults = measure_refaults().expect("measured");
         if total_swap_bytes().expect("meminfo") == 0 {
-            assert_eq!(told, None);
+            assert_eq!((told, refaults), (None, Refaults::default()));
         }
+    }
+
+    #[test]
+    fn a_few_long_waits_are_in_the_p99_and_neither_in_the_median_nor_in_the_mean() {
+        let us = Duration::from_micros;
+        assert_eq!(ReadTimes::of(&[us(5); READS_MIN - 1]), None);
+        let mut times = vec![us(5); 3 * MEAN_READS];
+        times[..100].fill(us(10_000));
+        let told = ReadTimes::of(&times).expect("enough");
+        assert_eq!((told.median, told.mean), (us(5), us(5)));
+        assert_eq!((told.p99, told.nr_reads), (us(10_000), 3 * MEAN_READS));
+        // Where they come again and again they count.
+        let times: Vec<Duration> = (0..3000).map(|nth| us(5 + 95 * (nth % 2))).collect();
+        assert_eq!(
+            ReadTimes::of(&times).expect("enough").mean,
+            us(52) + us(1) / 2
+        );
     }
 }

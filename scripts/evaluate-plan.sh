@@ -2,17 +2,20 @@
 # `make evaluate-plan`: does a plan come true? For redis, sqlite and a python program: records a run
 # without a budget, predicts the refaults under four budgets (strata plan), then runs the same load
 # under each with strata run, and puts both beside each other into docs/validation/plan-validation.md. Before that
-# it records a program whose exact accesses are known and puts there what replays of both say.
-# The words of the page stay. Needs root, and some 10 minutes. STRATA names another
+# it records a program whose exact accesses are known and puts there what replays of both say. At last it foretells how
+# much longer six programs take under two budgets, by what a refault costs here (strata doctor --measure), and
+# times them in turns with runs without a budget.
+# The words of the page stay. Needs root, and some 30 minutes, 15 of them for the last part. STRATA names another
 # binary, PLAN_SHARES other budgets, PLAN_RUNS how often each is run, PLAN_SCALE multiplies the
-# operations, PLAN_PARTS leaves out parts (recording validation), PLAN_LOADS loads (those left out keep
-# their rows); PLAN_KEEP is a folder that recordings and reports are kept in.
+# operations, PLAN_PARTS leaves out parts (recording validation slowdown), PLAN_LOADS loads (those left out keep
+# their rows); PLAN_KEEP is a folder that recordings and reports are kept in. QUICK=1 is one round of the last part, which
+# rewrites nothing.
 source "$(dirname "$0")/lib.sh"
 
 scripts/setup.sh
 strata=${STRATA:-$target_dir/release/strata}
 [ -n "${STRATA:-}" ] || cargo build --release --quiet -p strata
-scripts/servers.sh redis >&2
+scripts/servers.sh redis memcached >&2
 bin=$target_dir/servers/bin
 # What is behind python3, without the scripts of a version manager in between.
 python=$(python3 -c 'import sys; print(sys.executable)')
@@ -29,7 +32,8 @@ finish() {
 }
 trap finish EXIT
 
-declare -A ops=([redis]=$((300000 * scale)) [sqlite]=$((200000 * scale)) [python]=$((3000000 * scale)))
+declare -A ops=([redis]=$((300000 * scale)) [sqlite]=$((200000 * scale)) [python]=$((3000000 * scale))
+    [memcached]=$((300000 * scale)) [node]=$((8000000 * scale)) [java]=$((12000000 * scale)))
 wait_for() { # seconds, command...
     local left=$(($1 * 20))
     shift
@@ -48,6 +52,9 @@ target_command() { # name: what has the memory
     redis) redis_command ;;
     sqlite) printf '%s\n' "$python" scripts/plan/load.py sqlite "${ops[sqlite]}" ;;
     python) printf '%s\n' "$python" scripts/plan/load.py python "${ops[python]}" ;;
+    memcached) printf '%s\n' "$bin/memcached" -u root -m 1024 -t 1 -s "$work/memcached.sock" ;;
+    node) printf '%s\n' node --max-old-space-size=1024 scripts/plan/load.js "${ops[node]}" ;;
+    java) printf '%s\n' java -XX:+UseSerialGC -Xms400m -Xmx400m -cp "$work" Load "${ops[java]}" ;;
     esac
 }
 
@@ -60,13 +67,13 @@ run_load() { # name, prefix...
     rm -f "$work/go" "$work/load" "$work/ready"
     mkfifo "$work/go"
     exec 8<>"$work/go"
-    if [ "$name" = redis ]; then
-        rm -f "$work/redis.sock"
+    if [ "$name" = redis ] || [ "$name" = memcached ]; then
+        rm -f "$work/$name.sock"
         "$@" "${command[@]}" </dev/null >/dev/null 2>"$work/prefix" &
         server=$!
         pids+=("$server")
-        wait_for 60 test -S "$work/redis.sock"
-        "$python" scripts/plan/load.py redis "$work/redis.sock" "${ops[redis]}" \
+        wait_for 60 test -S "$work/$name.sock"
+        "$python" scripts/plan/load.py "$name" "$work/$name.sock" "${ops[$name]}" \
             <"$work/go" >"$work/load" 2>"$work/ready" &
     else
         "$@" "${command[@]}" <"$work/go" >"$work/load" 2>"$work/ready" &
@@ -77,15 +84,14 @@ run_load() { # name, prefix...
     pid=$(sed -n 's/^ready //p' "$work/ready")
     filled "$pid"
     echo go >&8
-    wait_for 600 grep -q p999_us "$work/load"
+    wait_for 600 grep -q seconds "$work/load"
     over "$pid"
     echo end >&8
     wait "$client" || fail "$name ended badly: $(tail -n 3 "$work/ready")"
     exec 8>&-
-    if [ "$name" = redis ]; then
-        "$bin/redis-cli" -s "$work/redis.sock" shutdown nosave >/dev/null 2>&1 || true
-        wait "$server" || true
-    fi
+    [ "$name" != redis ] || "$bin/redis-cli" -s "$work/redis.sock" shutdown nosave >/dev/null 2>&1 || true
+    [ "$name" != memcached ] || kill "$pid"
+    [ -z "$server" ] || wait "$server" || true
     pids=()
 }
 
@@ -177,6 +183,37 @@ evaluate() { # name
     done
 }
 
+# Rows of a table: a program recorded, how much longer it takes under each budget as foretold, and as it is. The runs with and
+# without a budget are in turns.
+foretell() { # name
+    local name=$1 before=0 real=0 round share bytes footprint budgets=()
+    say "$name: recording"
+    filled() { record_from "$1"; }
+    over() { end_record; }
+    run_load "$name"
+    [ -z "${PLAN_KEEP:-}" ] || cp "$work/run.strata" "$PLAN_KEEP/$name.strata"
+    "$strata" sim "$work/run.strata" --memory 100% --policy lru --format json >"$work/sim.json"
+    footprint=$(figure footprint_pages "$work/sim.json")
+    # As strata plan rounds it: the nearest page.
+    for share in $slow_shares; do budgets+=($(((footprint * share + 50) / 100 * 4096))); done
+    "$strata" plan "$work/run.strata" --memory "$(printf '%sB,' "${budgets[@]}" | sed 's/,$//')" --cost "$cost" --format json >"$work/plan.json"
+    [ -z "${PLAN_KEEP:-}" ] || cp "$work/plan.json" "$PLAN_KEEP/$name.slow.json"
+    filled() { before=$(refaulted "$1"); }
+    over() { real=$(($(refaulted "$1") - before)); }
+    : >"$work/times"
+    for ((round = 0; round < slow_rounds; round++)); do
+        say "$name: round $((round + 1))"
+        run_load "$name"
+        printf 'free 0 %s\n' "$(figure seconds "$work/load")" >>"$work/times"
+        for bytes in "${budgets[@]}"; do
+            run_load "$name" "$strata" run --quiet --memory "$bytes" --swap zram:1G --report "$work/report.json" --
+            printf '%s %s %s\n' "$bytes" "$real" "$(figure seconds "$work/load")" >>"$work/times"
+        done
+    done
+    [ -z "${PLAN_KEEP:-}" ] || cp "$work/times" "$PLAN_KEEP/$name.times"
+    scripts/evaluate.py foretold "$name" "$work/plan.json" "$work/times" "$footprint"
+}
+
 refaults_of() { # file, memory in pages, options...
     local file=$1 pages=$2
     shift 2
@@ -200,12 +237,18 @@ known() { # pattern, interval, policy...
         echo
     done
 }
+kept() { # name, table: its rows as they stand in the page
+    sed -n "/<!-- $2: begin/,/<!-- $2: end/p" docs/validation/plan-validation.md | grep "^| $1 |" || true
+}
 made() { # says when and where the tables were made
     printf '%s, commit %s, kernel %s, %s processors.\n' "$(date -u +%Y-%m-%d)" "$(git rev-parse --short HEAD)" "$(uname -r)" "$(nproc)" |
         scripts/evaluate.py splice docs/validation/plan-validation.md made
 }
 
-parts=${PLAN_PARTS:-recording validation}
+parts=${PLAN_PARTS:-recording validation slowdown}
+[ -z "${QUICK:-}" ] || parts=slowdown
+slow_shares=${PLAN_SLOW_SHARES:-70 85} slow_rounds=${PLAN_ROUNDS:-5}
+[ -z "${QUICK:-}" ] || slow_shares=75 slow_rounds=1
 case " $parts " in *" recording "*)
     program=$(scripts/program.sh known)
     {
@@ -222,18 +265,41 @@ case " $parts " in *" recording "*)
     } >"$work/known.md"
     scripts/evaluate.py splice docs/validation/plan-validation.md known <"$work/known.md" ;;
 esac
-case " $parts " in *" validation "*) ;; *) made; exit 0 ;; esac
-
-{
-    printf '| load | of footprint | budget, MiB | of it held, MiB: predicted / real | predicted | best to worst case | real | of runs | '
-    printf 'per 1000 operations | goal met | throughput, of that without budget | p50, p99, p99.9 in us (without budget) |\n'
-    printf '|---|---:|---:|---:|---:|---:|---:|---:|---:|---|---:|---|\n'
-    for name in redis sqlite python; do
-        case " ${PLAN_LOADS:-redis sqlite python} " in
-        *" $name "*) evaluate "$name" ;;
-        *) grep "^| $name |" docs/validation/plan-validation.md || true ;;
-        esac
-    done
-} >"$work/plans.md"
-scripts/evaluate.py splice docs/validation/plan-validation.md plans <"$work/plans.md"
+case " $parts " in *" validation "*)
+    {
+        printf '| load | of footprint | budget, MiB | of it held, MiB: predicted / real | predicted | best to worst case | real | of runs | '
+        printf 'per 1000 operations | goal met | throughput, of that without budget | p50, p99, p99.9 in us (without budget) |\n'
+        printf '|---|---:|---:|---:|---:|---:|---:|---:|---:|---|---:|---|\n'
+        for name in redis sqlite python; do
+            case " ${PLAN_LOADS:-redis sqlite python} " in
+            *" $name "*) evaluate "$name" ;;
+            *) kept "$name" plans ;;
+            esac
+        done
+    } >"$work/plans.md"
+    scripts/evaluate.py splice docs/validation/plan-validation.md plans <"$work/plans.md" ;;
+esac
+case " $parts " in *" slowdown "*)
+    javac -d "$work" scripts/plan/Load.java
+    say "what a refault costs"
+    "$strata" doctor --measure --swap zram:1G --directory "$work" >"$work/doctor.txt" || { cat "$work/doctor.txt" >&2; fail "what is MISSING above is needed"; }
+    sed -n '/^refault/,$p' "$work/doctor.txt" >&2
+    cost=$(sed -n 's/^strata plan RECORDING --cost //p' "$work/doctor.txt")
+    {
+        printf 'By `--cost %s`.\n\n' "$cost"
+        printf '| program | of footprint | refaults: foretold / real | longer: foretold | best to worst case | real | of rounds | a refault took, us | goal met |\n'
+        printf '|---|---:|---:|---:|---:|---:|---:|---:|---|\n'
+        for name in redis sqlite python memcached node java; do
+            case " ${PLAN_LOADS:-redis sqlite python memcached node java} " in
+            *" $name "*) foretell "$name" ;;
+            *) kept "$name" slowdown ;;
+            esac
+        done
+    } >"$work/slowdown.md"
+    if [ -n "${QUICK:-}" ]; then
+        cat "$work/slowdown.md"
+        exit 0
+    fi
+    scripts/evaluate.py splice docs/validation/plan-validation.md slowdown <"$work/slowdown.md" ;;
+esac
 made

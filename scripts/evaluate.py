@@ -8,6 +8,8 @@ evaluate.py splice PAGE NAME                   puts stdin between the marks of t
 evaluate.py beside HEAD=LOG...                 tables with the same first two columns as one, in which each has a column
 evaluate.py planned PLAN.JSON BYTES            what a plan says of a budget: refaults expected, lowest and highest,
                                                and bytes held, a line each
+evaluate.py foretold NAME PLAN.JSON TIMES PAGES   rows of how much longer a program takes: TIMES has `BUDGET REFAULTS SECONDS` a line,
+                                               `free` as BUDGET without one, in turns; PAGES is the footprint
 """
 
 import csv
@@ -15,6 +17,7 @@ import json
 import math
 import os
 import re
+import statistics
 import sys
 
 OURS = ["mglru", "mglru:v6.1", "two-list", "lru", "fifo", "clock", "sieve", "s3-fifo", "opt"]
@@ -140,13 +143,36 @@ def beside(*logs):
         print()
 
 
-def planned(plan, budget):
+def point_of(plan, budget):
     with open(plan) as file:
         points = json.load(file)["points"]
     point = next((point for point in points if point["memory_bytes"] == int(budget)), None)
     if point is None:
         sys.exit(f"{plan} says nothing of a budget of {budget} bytes")
+    return point
+
+
+def planned(plan, budget):
+    point = point_of(plan, budget)
     print(*(point["refaults"][part] for part in ("expected", "lowest", "highest")), point["held_bytes"]["expected"], sep="\n")
+
+
+def foretold(name, plan, times, pages):
+    """The goal is to be within 30 % of the real figure or one point."""
+    with open(times) as file:
+        rows = [(budget, int(refaults), float(seconds)) for budget, refaults, seconds in map(str.split, file)]
+    free = [seconds for budget, _, seconds in rows if budget == "free"]
+    for budget in dict.fromkeys(budget for budget, _, _ in rows if budget != "free"):
+        point, here = point_of(plan, budget), [(refaults, seconds) for of, refaults, seconds in rows if of == budget]
+        longer = [100 * (seconds / without - 1) for (_, seconds), without in zip(here, free)]
+        took = [1e6 * (seconds - without) / max(1, refaults) for (refaults, seconds), without in zip(here, free)]
+        expected, lowest, highest = (100 * point["longer"][part] for part in ("expected", "lowest", "highest"))
+        real = statistics.median(longer)
+        is_met = abs(expected - real) <= max(1, 0.3 * abs(real))
+        share = round(100 * int(budget) / 4096 / int(pages))
+        print(f"| {name} | {share} % | {point['refaults']['expected']} / {statistics.median_low(sorted(r for r, _ in here))} | "
+              f"{expected:.1f} % | {lowest:.1f} % to {highest:.1f} % | {real:.1f} % | {min(longer):.1f} % to {max(longer):.1f} % | "
+              f"{statistics.median(took):.1f} | {'yes' if is_met else 'no'} |")
 
 
 def main(verb, *arguments):
@@ -158,6 +184,8 @@ def main(verb, *arguments):
         beside(*arguments)
     elif verb == "planned":
         planned(*arguments)
+    elif verb == "foretold":
+        foretold(*arguments)
     else:
         sections = {of.__name__: of for of in (ratios, relative, mapped)}
         sections[verb](load(arguments[0], arguments[1], arguments[2:]))

@@ -4,6 +4,7 @@ JSON line (ops, seconds, ops_per_s, and latencies in microseconds) and reads ano
 The same operations every time.
 
   load.py redis SOCKET OPS    GETs of values of 1 KiB, keys by a Zipf law (0.99)
+  load.py memcached SOCKET OPS   the same
   load.py sqlite OPS          a database in memory: point look-ups by that law, and a scan of a tenth of
                               the rows every 500
   load.py python OPS          a dict of lists: look-ups by that law, some of which replace their value
@@ -95,6 +96,28 @@ def redis(path, ops):
     measured(ops, get, pid)
 
 
+def memcached(path, ops):
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect(path)
+    stream = connection.makefile("rb")
+    value = os.urandom(512).hex().encode()
+    for first in range(0, KEYS, 1000):
+        connection.sendall(b"".join(b"set %d 0 0 1024\r\n%s\r\n" % (key, value) for key in range(first, first + 1000)))
+        for _ in range(1000):
+            stream.readline()
+    connection.sendall(b"stats\r\n")
+    stats = dict(line.split()[1:3] for line in iter(stream.readline, b"END\r\n"))
+    rank = zipf(KEYS)
+
+    def get(_):
+        connection.sendall(b"get %d\r\n" % rank())
+        if not stream.readline().startswith(b"VALUE"):
+            sys.exit("memcached gave something else")
+        stream.read(1031)
+
+    measured(ops, get, int(stats[b"pid"]))
+
+
 def sqlite(ops):
     db = sqlite3.connect(":memory:")
     db.execute("create table t (id integer primary key, a integer, b text)")
@@ -131,4 +154,4 @@ def python(ops):
 
 if __name__ == "__main__":
     kind, *rest, ops = sys.argv[1:]
-    {"redis": redis, "sqlite": sqlite, "python": python}[kind](*rest, int(ops))
+    {"redis": redis, "memcached": memcached, "sqlite": sqlite, "python": python}[kind](*rest, int(ops))

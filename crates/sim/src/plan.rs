@@ -1,7 +1,8 @@
 //! How much memory a recorded run needs: the smallest budget whose refaults cost little enough.
 //!
 //! A recording is replayed with less and less memory. What comes back too often is priced by the
-//! cost model and compared with the CPU time that the recorded processes used: that is the slowdown.
+//! cost model and compared with the CPU time that the recorded processes used: that is the slowdown. Compared with the time
+//! recorded (or with the CPU time, where several threads ran at once), it says how much longer the run takes.
 //! Three things are not known, and have a span: the order of accesses within an interval, how much of
 //! a budget is held while pages have to go (who holds it keeps some of it free), and who takes the
 //! pages, where several share that work: the first takes what it can in each interval, the others the
@@ -149,6 +150,8 @@ pub struct Point {
     pub refaults_per_second: Ratio,
     /// What they cost, of the busy time.
     pub slowdown: Span<Ratio>,
+    /// What they cost, of the time recorded or the busy time, whichever is more: so much longer takes a run that waits for nothing else.
+    pub longer: Span<Ratio>,
     /// Somebody asked for this budget.
     #[serde(skip)]
     pub is_asked: bool,
@@ -429,11 +432,22 @@ impl Search<'_> {
         Ratio::of(cost_ns, self.question.busy_us.saturating_mul(1000))
     }
 
+    /// Threads that ran at once wait at once.
+    fn longer(&self, cost_ns: u64) -> Ratio {
+        let question = self.question;
+        let time_us = question.duration_us.max(question.busy_us);
+        Ratio::of(cost_ns, time_us.saturating_mul(1000))
+    }
+
     fn points(&self, footprint: u32, asked: &[u32]) -> Vec<Point> {
         let point = |(size, tried): (&u32, &Tried)| {
             let refaults = Bound::ALL.map(|bound| bound.of(tried, |of| of.nr_refaults));
             let costs = Bound::ALL.map(|bound| bound.of(tried, |of| of.cost_ns));
-            let [expected, lowest, highest] = costs.map(|cost_ns| self.slowdown(cost_ns));
+            let span = |[expected, lowest, highest]: [Ratio; 3]| Span {
+                expected,
+                lowest,
+                highest,
+            };
             // Of a million microseconds.
             let duration_us = self.question.duration_us;
             let per_second = Ratio::of(refaults[0].saturating_mul(1_000_000), duration_us);
@@ -453,11 +467,8 @@ impl Search<'_> {
                     highest: refaults[2],
                 },
                 refaults_per_second: per_second,
-                slowdown: Span {
-                    expected,
-                    lowest,
-                    highest,
-                },
+                slowdown: span(costs.map(|cost_ns| self.slowdown(cost_ns))),
+                longer: span(costs.map(|cost_ns| self.longer(cost_ns))),
                 is_asked: asked.contains(size),
             }
         };

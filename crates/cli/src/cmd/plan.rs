@@ -41,7 +41,8 @@ takes it as read all the time
 /// Tells the smallest memory budget under which a recorded run would be hardly slower
 ///
 /// Replays a recording of strata record with less and less memory. The slowdown is what pages that come
-/// back would cost (--cost), as a share of the CPU time that the recorded processes used.
+/// back would cost (--cost), as a share of the CPU time that the recorded processes used. How much longer the run
+/// takes is the same cost, as a share of the time recorded: of the CPU time where several threads ran at once.
 ///
 /// The plan assumes strata run with its defaults. strata run keeps a little of the budget free (--held). Its
 /// policy takes as many pages as it has time for (--pageout-rate), and the kernel's own reclaim takes the rest
@@ -128,6 +129,8 @@ pub(crate) struct PlanArgs {
     source: SourceArgs,
 
     /// What refaults cost in nanoseconds, for example swap-in=5000,read=100000
+    ///
+    /// strata doctor --measure tells what they cost here.
     #[arg(long, value_name = "NAME=NS", default_value = "", hide_default_value = true, value_parser = str::parse::<CostModel>)]
     cost: CostModel,
 
@@ -219,7 +222,7 @@ fn table(plan: &Plan, paste: &Paste) -> String {
             share => share,
         }
     );
-    let head = "     budget|of it|       held|refaults/s|slowdown|<best to worst case";
+    let head = "     budget|of it|       held|refaults/s|slowdown|<best to worst case|  longer";
     text.push_str(&aligned(head, plan.rows().into_iter().map(row)));
     text.push_str(&verdict(plan, paste));
     text
@@ -324,7 +327,7 @@ fn verdict(plan: &Plan, paste: &Paste) -> String {
     text
 }
 
-fn row(point: &Point) -> [String; 6] {
+fn row(point: &Point) -> [String; 7] {
     let per_second = point.refaults_per_second.millionths() / 1_000_000;
     let of_it = (point.of_footprint.millionths() + PER_PERCENT / 2) / PER_PERCENT;
     let slowdown = &point.slowdown;
@@ -337,6 +340,7 @@ fn row(point: &Point) -> [String; 6] {
         per_second.to_string(),
         expected,
         format!("{lowest} to {highest}"),
+        point.longer.expected.percent(),
     ]
 }
 
@@ -400,6 +404,7 @@ mod tests {
                 lowest: Ratio::of(lowest, 1000),
                 highest: Ratio::of(highest, 1000),
             },
+            longer: Span::all(Ratio::of(expected, 2000)),
             is_asked: false,
         };
         Plan {
@@ -505,6 +510,7 @@ mod tests {
         let mut slightly_more = plan.points[0].clone();
         slightly_more.of_footprint = Ratio::of(570_100, 1_000_000);
         assert_eq!(row(&slightly_more)[1], "57 %");
+        assert_eq!(row(&slightly_more)[6], "11.00 %");
     }
 
     #[test]

@@ -41,3 +41,34 @@ fn the_table_and_the_json_tell_the_same() {
         assert!(told.contains(name), "{name} is not in the table:\n{table}");
     }
 }
+
+#[test]
+fn what_a_page_takes_back_from_swap_is_measured_on_a_device_that_is_gone_afterwards() {
+    live!("zram", "run_dir");
+    let asked = "doctor --measure --swap zram:64M --directory /dev/shm --format json";
+    let run = Strata::new(asked.split(' ')).finish();
+    let answer = run.json();
+    let refaults = answer["refaults"].as_array().expect("refaults");
+    let of = |kind: &str| refaults.iter().find(|one| one["kind"] == kind);
+    for kind in ["swap", "swap_beside_eviction"] {
+        let told = of(kind).expect("told");
+        assert!(
+            told["through"]
+                .as_str()
+                .expect("text")
+                .contains("/dev/zram"),
+            "{told:#}"
+        );
+        let ns = |figure: &str| told[figure].as_u64().expect("measured");
+        // No memory answers a fault in less, and compressed memory takes no millisecond.
+        let median_ns = ns("median_ns");
+        assert!((200..1_000_000).contains(&median_ns), "{told:#}");
+        assert!(median_ns <= ns("p99_ns"), "{told:#}");
+    }
+    // A tmpfs is no disk.
+    let file = of("file").expect("told");
+    assert!(
+        file["mean_ns"].is_null() && file["why"].is_string(),
+        "{file:#}"
+    );
+}

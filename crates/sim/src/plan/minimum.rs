@@ -15,6 +15,7 @@ pub(super) fn running(mut points: Vec<Point>) -> Vec<Point> {
             continue;
         };
         point.slowdown = lesser(point.slowdown, least.slowdown);
+        point.longer = lesser(point.longer, least.longer);
         point.refaults = lesser(point.refaults, least.refaults);
         point.refaults_per_second = point.refaults_per_second.min(least.refaults_per_second);
     }
@@ -44,12 +45,14 @@ mod tests {
             refaults: Span::all(slowdown),
             refaults_per_second: Ratio::of(slowdown, 1),
             slowdown: times(slowdown),
+            longer: times(slowdown),
             is_asked: false,
         });
         let found = running(points.to_vec());
         let least = [90, 40, 40, 40, 10];
         let of = |figure: fn(&Point) -> Span<Ratio>| found.iter().map(figure).collect::<Vec<_>>();
         assert_eq!(of(|point| point.slowdown), least.map(times));
+        assert_eq!(of(|point| point.longer), least.map(times));
         let refaults: Vec<u64> = found.iter().map(|of| of.refaults.expected).collect();
         assert_eq!(refaults, least);
         let a_second = found.iter().map(|of| of.refaults_per_second);

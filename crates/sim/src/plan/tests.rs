@@ -51,6 +51,30 @@ fn the_hot_pages_are_what_is_needed() {
 }
 
 #[test]
+fn a_run_takes_longer_by_what_refaults_cost_and_threads_that_run_at_once_wait_at_once() {
+    let of = |busy_us, duration_us| {
+        let question = Question {
+            busy_us,
+            duration_us,
+            budgets: vec![MemorySize::Pages(100)],
+            ..question("lru", 10_000)
+        };
+        let planned = plan_with(&question);
+        let points = planned.points.into_iter();
+        let mut asked = points.filter(|point| point.is_asked);
+        asked.next().unwrap()
+    };
+    // 100 pages come back after the baseline, at 5 us each.
+    let idle = of(100_000, 5_000_000);
+    assert_eq!(idle.refaults.expected, 100);
+    assert_eq!(idle.longer.expected, Ratio::of(500, 5_000_000));
+    assert_eq!(idle.slowdown.expected, Ratio::of(500, 100_000));
+    let two_threads = of(10_000_000, 5_000_000);
+    assert_eq!(two_threads.longer, two_threads.slowdown);
+    assert_eq!(two_threads.longer.expected, Ratio::of(500, 10_000_000));
+}
+
+#[test]
 fn more_slowdown_needs_no_more_memory() {
     let needed = |slowdown| plan_of("lru", slowdown).budget_bytes.expected.unwrap();
     let budgets = [0, 10_000, 100_000, 1_000_000].map(needed);

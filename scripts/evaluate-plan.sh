@@ -100,7 +100,7 @@ record_from() { # pid
     "$strata" record --quiet --pid "$1" --every $every --force -o "$work/run.strata" 2>"$work/record" &
     recorder=$!
     wait_for 30 test -s "$work/run.strata"
-    sleep 0.5
+    sleep 0.2
 }
 end_record() {
     kill -INT "$recorder"
@@ -211,7 +211,8 @@ foretell() { # name
         done
     done
     [ -z "${PLAN_KEEP:-}" ] || cp "$work/times" "$PLAN_KEEP/$name.times"
-    scripts/evaluate.py foretold "$name" "$work/plan.json" "$work/times" "$footprint"
+    scripts/evaluate.py foretold "$name" "$work/plan.json" "$work/times" "$footprint" \
+        "$("$strata" trace info "$work/run.strata" | sed -nE 's/^ *walks +([0-9,]+),.*/\1/p' | tr -d ,)"
 }
 
 refaults_of() { # file, memory in pages, options...
@@ -287,8 +288,8 @@ case " $parts " in *" slowdown "*)
     cost=$(sed -n 's/^strata plan RECORDING --cost //p' "$work/doctor.txt")
     {
         printf 'By `--cost %s`.\n\n' "$cost"
-        printf '| program | of footprint | refaults: foretold / real | longer: foretold | best to worst case | real | of rounds | a refault took, us | goal met |\n'
-        printf '|---|---:|---:|---:|---:|---:|---:|---:|---|\n'
+        printf '| program | walks | of footprint | refaults: foretold / real | longer: foretold | best to worst case | real | of rounds | a refault took, us | goal met |\n'
+        printf '|---|---:|---:|---:|---:|---:|---:|---:|---:|---|\n'
         for name in redis sqlite python memcached node java; do
             case " ${PLAN_LOADS:-redis sqlite python memcached node java} " in
             *" $name "*) foretell "$name" ;;

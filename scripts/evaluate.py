@@ -8,8 +8,9 @@ evaluate.py splice PAGE NAME                   puts stdin between the marks of t
 evaluate.py beside HEAD=LOG...                 tables with the same first two columns as one, in which each has a column
 evaluate.py planned PLAN.JSON BYTES            what a plan says of a budget: refaults expected, lowest and highest,
                                                and bytes held, a line each
-evaluate.py foretold NAME PLAN.JSON TIMES PAGES   rows of how much longer a program takes: TIMES has `BUDGET REFAULTS SECONDS` a line,
-                                               `free` as BUDGET without one, in turns; PAGES is the footprint
+evaluate.py foretold NAME PLAN.JSON TIMES PAGES WALKS   rows of how much longer a program takes: TIMES has `BUDGET REFAULTS SECONDS` a line,
+                                               `free` as BUDGET without one, in turns; PAGES is the footprint,
+                                               WALKS how often the recording looked
 """
 
 import csv
@@ -157,7 +158,7 @@ def planned(plan, budget):
     print(*(point["refaults"][part] for part in ("expected", "lowest", "highest")), point["held_bytes"]["expected"], sep="\n")
 
 
-def foretold(name, plan, times, pages):
+def foretold(name, plan, times, pages, walks):
     """The goal is to be within 30 % of the real figure or one point."""
     with open(times) as file:
         rows = [(budget, int(refaults), float(seconds)) for budget, refaults, seconds in map(str.split, file)]
@@ -170,7 +171,7 @@ def foretold(name, plan, times, pages):
         real = statistics.median(longer)
         is_met = abs(expected - real) <= max(1, 0.3 * abs(real))
         share = round(100 * int(budget) / 4096 / int(pages))
-        print(f"| {name} | {share} % | {point['refaults']['expected']} / {statistics.median_low(sorted(r for r, _ in here))} | "
+        print(f"| {name} | {walks} | {share} % | {point['refaults']['expected']} / {statistics.median_low(sorted(r for r, _ in here))} | "
               f"{expected:.1f} % | {lowest:.1f} % to {highest:.1f} % | {real:.1f} % | {min(longer):.1f} % to {max(longer):.1f} % | "
               f"{statistics.median(took):.1f} | {'yes' if is_met else 'no'} |")
 

@@ -34,8 +34,8 @@ pub(crate) struct DoctorArgs {
 
     /// How to print the answer; JSON has `can_run`, and `checks` with name, status, needed_for, found, remedy
     ///
-    /// With --measure it has `refaults`, too: kind (swap; swap_beside_eviction, while a page goes for each that comes, as below a
-    /// budget; file), through, median_ns, p99_ns, mean_ns, nr_reads, and why where nothing is known.
+    /// With --measure it has `refaults`, too: kind (swap; swap_beside_eviction and swap_with_eviction, where a page goes for each
+    /// that comes, by another thread or the same; file), through, median_ns, p99_ns, mean_ns, nr_reads, and why where nothing is known.
     #[arg(long, value_parser = table_or_json(), default_value = "table", value_name = "FORMAT")]
     format: Format,
 }
@@ -106,14 +106,15 @@ fn costs(refaults: &[Refault]) -> String {
         [one.kind.to_owned(), median, p99, mean, through]
     });
     let mut text = "\n".to_owned() + &aligned("<refault|median|p99|mean|<through", rows);
-    let cost = |kind: &str, name: &str| {
-        let of = refaults.iter().find(|one| one.kind == kind)?;
-        Some(format!("{name}={}", of.mean_ns?))
-    };
-    // Below a budget a page goes for each that comes.
-    let known = [("swap_beside_eviction", "swap-in"), ("file", "read")]
-        .map(|(kind, name)| cost(kind, name));
-    let known: Vec<String> = known.into_iter().flatten().collect();
+    let mean = |kind: &str| refaults.iter().find(|one| one.kind == kind)?.mean_ns;
+    // Below a budget a page goes for each that comes, taken partly by whoever reclaims and partly by the program.
+    let swap_in = mean("swap_beside_eviction").zip(mean("swap_with_eviction"));
+    let swap_in = swap_in.map(|(beside, with)| beside.midpoint(with));
+    let known = [("swap-in", swap_in), ("read", mean("file"))];
+    let known = known
+        .into_iter()
+        .filter_map(|(name, ns)| Some(format!("{name}={}", ns?)));
+    let known: Vec<String> = known.collect();
     if !known.is_empty() {
         text += &format!("\nstrata plan RECORDING --cost {}\n", known.join(","));
     }
@@ -168,7 +169,7 @@ mod tests {
             &[(0, 3000), (1, 12_340), (2, 95_000)].map(|(at, ns)| refault(all[at], Some(ns))),
         );
         assert!(text.contains("12.3 us"), "{text}");
-        let told = "\nstrata plan RECORDING --cost swap-in=12340,read=95000\n";
+        let told = "\nstrata plan RECORDING --cost swap-in=14340,read=95000\n";
         assert!(text.ends_with(told), "{text}");
         let text = costs(&[refault("file", None)]);
         assert!(

@@ -16,7 +16,7 @@ use std::{fs, iter};
 use rustix::fs::{Advice, fadvise};
 use strata_linux::addr::PAGE_BYTES;
 use strata_linux::swap::{
-    ReadTimes, SwapDevice, SwapError, SwapSpec, measure_refaults, swap_areas,
+    ReadTimes, Refaults, SwapDevice, SwapError, SwapSpec, measure_refaults, swap_areas,
 };
 
 use crate::keeper::{KeeperWatch, Session, SessionError, UndoError, fresh_id};
@@ -51,7 +51,8 @@ pub enum MeasureError {
 /// What one kind of refault takes.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Refault {
-    /// `swap`, `swap_beside_eviction` (while a page goes for each that comes, as below a budget), or `file`.
+    /// `swap`; `swap_beside_eviction` and `swap_with_eviction`, where a page goes for each that comes, by another thread or the
+    /// same; or `file`.
     pub kind: &'static str,
     /// Swap devices, or the directory of the file.
     pub through: String,
@@ -71,13 +72,13 @@ impl Refault {
     fn new(
         kind: &'static str,
         through: String,
-        told: io::Result<Option<ReadTimes>>,
+        told: Result<Option<ReadTimes>, String>,
         none: &str,
     ) -> Refault {
         let (times, why) = match told {
             Ok(Some(times)) => (Some(times), None),
             Ok(None) => (None, Some(none.to_owned())),
-            Err(error) => (None, Some(error.to_string())),
+            Err(why) => (None, Some(why)),
         };
         let ns = |of: fn(ReadTimes) -> Duration| times.map(|times| of(times).as_nanos() as u64);
         Refault {
@@ -103,7 +104,8 @@ pub fn measure(spec: &SwapSpec, directory: &Path) -> Result<Vec<Refault>, Measur
     };
     let none = "no disk is read there";
     let through = directory.display().to_string();
-    refaults.push(Refault::new("file", through, of_file(directory), none));
+    let told = of_file(directory).map_err(|error| error.to_string());
+    refaults.push(Refault::new("file", through, told, none));
     Ok(refaults)
 }
 
@@ -137,17 +139,17 @@ fn of_swap() -> Vec<Refault> {
         .collect();
     let through = through.join(", ");
     let none = "no page went to swap and came back (is there swap? --swap zram:256M makes some)";
-    let (alone, beside) = match measure_refaults() {
-        Ok(times) => (Ok(times.alone), Ok(times.beside_eviction)),
-        Err(error) => {
-            let again = io::Error::new(error.kind(), error.to_string());
-            (Err(error), Err(again))
-        }
+    let measured = measure_refaults();
+    let kinds: [(_, fn(&Refaults) -> Option<ReadTimes>); 3] = [
+        ("swap", |of| of.alone),
+        ("swap_beside_eviction", |of| of.beside_eviction),
+        ("swap_with_eviction", |of| of.with_eviction),
+    ];
+    let of_kind = |(kind, of): (_, fn(&Refaults) -> _)| {
+        let told = measured.as_ref().map(of).map_err(ToString::to_string);
+        Refault::new(kind, through.clone(), told, none)
     };
-    vec![
-        Refault::new("swap", through.clone(), alone, none),
-        Refault::new("swap_beside_eviction", through, beside, none),
-    ]
+    kinds.map(of_kind).into()
 }
 
 /// A file's pages, one by one; `None` where no disk was asked for them.

@@ -22,15 +22,15 @@ use crate::sys::madvise::{Advice, advise};
 const NR_PAGES: usize = 256;
 /// Pages that go and come in a round of [`measure_refaults`]: 16 MiB.
 const NR_ROUND_PAGES: usize = 4096;
-/// Rounds of it while other pages go.
-const NR_ROUNDS: usize = 9;
-/// Each of its two parts ends after so long, as a slow disk takes seconds for a round.
+/// Rounds of it while other pages go, of each kind.
+const NR_ROUNDS: usize = 8;
+/// Each of its three parts ends after so long, as a slow disk takes seconds for a round.
 const PART_TIME: Duration = Duration::from_secs(3);
 /// From one page to the next that is touched: beyond what the kernel reads ahead, and no divisor of the pages there are.
 const STRIDE: usize = 97;
 /// Touches after which it is looked whether the kernel had to read for each.
 const NR_AT_A_TIME: usize = 16;
-/// Pages that go at a time beside touches, as in the kernel's own reclaim.
+/// Pages that go at a time, as in the kernel's own reclaim.
 const BATCH_PAGES: usize = 32;
 /// Fewer reads than this tell nothing.
 const READS_MIN: usize = 16;
@@ -77,8 +77,10 @@ impl ReadTimes {
 pub struct Refaults {
     /// While nothing else happens.
     pub alone: Option<ReadTimes>,
-    /// While another thread has a page go for each that comes, as below a budget.
+    /// While another thread has a page go for each that comes, as where somebody keeps a program below its limit.
     pub beside_eviction: Option<ReadTimes>,
+    /// While the same thread has a page go for each that comes, many at a time, as at a limit.
+    pub with_eviction: Option<ReadTimes>,
 }
 
 /// The time that a page takes to be read back, the median of many; `None` where none went to swap.
@@ -88,46 +90,29 @@ pub struct Refaults {
 pub fn measure_read() -> io::Result<Option<Duration>> {
     let pages = Pages::new(NR_PAGES)?;
     pages.page_out(0..NR_PAGES)?;
-    let times = pages.touch(0..NR_PAGES, PART_TIME, &AtomicUsize::new(0))?;
+    let times = pages.touch(&(0..NR_PAGES), PART_TIME, &AtomicUsize::new(0), None)?;
     Ok(ReadTimes::of(&times).map(|times| times.median))
 }
 
-/// Measures reads alone and beside eviction, on 32 MiB of our own, within some seconds.
+/// Measures reads of each kind, on 32 MiB of our own, within some seconds.
 ///
 /// # Errors
 /// There is no memory for it, or the kernel refuses to page it out.
 pub fn measure_refaults() -> io::Result<Refaults> {
     let pages = Pages::new(2 * NR_ROUND_PAGES)?;
-    let halves = [0..NR_ROUND_PAGES, NR_ROUND_PAGES..2 * NR_ROUND_PAGES];
-    pages.page_out(halves[0].clone())?;
-    let alone = pages.touch(halves[0].clone(), PART_TIME, &AtomicUsize::new(0))?;
+    let half = 0..NR_ROUND_PAGES;
+    pages.page_out(half.clone())?;
+    let alone = pages.touch(&half, PART_TIME, &AtomicUsize::new(0), None)?;
     let alone = ReadTimes::of(&alone);
     if alone.is_none() {
         return Ok(Refaults::default());
     }
-    let begun = Instant::now();
-    let mut times = Vec::new();
-    pages.page_out(halves[1].clone())?;
-    for round in 0..NR_ROUNDS {
-        let [goes, comes] = [&halves[round % 2], &halves[1 - round % 2]];
-        let nr_touched = AtomicUsize::new(0);
-        let left = PART_TIME.saturating_sub(begun.elapsed());
-        let came = thread::scope(|scope| {
-            let going = scope.spawn(|| pages.page_out_beside(goes, &nr_touched));
-            let came = pages.touch(comes.clone(), left, &nr_touched);
-            nr_touched.store(NR_ROUND_PAGES, Ordering::Relaxed);
-            let gone = going.join();
-            gone.unwrap_or_else(|_| Err(io::Error::other("the thread that pages out ended")))?;
-            came
-        })?;
-        times.extend(came);
-        if begun.elapsed() >= PART_TIME {
-            break;
-        }
-    }
     Ok(Refaults {
         alone,
-        beside_eviction: ReadTimes::of(&times),
+        beside_eviction: pages.rounds(Pages::touch_beside)?,
+        with_eviction: pages.rounds(|pages, goes, comes, most| {
+            pages.touch(comes, most, &AtomicUsize::new(0), Some(goes))
+        })?,
     })
 }
 
@@ -162,19 +147,65 @@ impl Pages {
         Ok(())
     }
 
-    /// Touches each page once, but no longer than `most`, and counts on. Returns how long each took that the kernel had to read.
+    /// Half of the pages go and the others come, in turns.
+    fn rounds(
+        &self,
+        round: impl Fn(&Pages, &Range<usize>, &Range<usize>, Duration) -> io::Result<Vec<Duration>>,
+    ) -> io::Result<Option<ReadTimes>> {
+        let halves = [0..NR_ROUND_PAGES, NR_ROUND_PAGES..2 * NR_ROUND_PAGES];
+        self.page_out(halves[1].clone())?;
+        let (begun, mut times) = (Instant::now(), Vec::new());
+        for nth in 0..NR_ROUNDS {
+            let [goes, comes] = [&halves[nth % 2], &halves[1 - nth % 2]];
+            let left = PART_TIME.saturating_sub(begun.elapsed());
+            times.extend(round(self, goes, comes, left)?);
+            // What did not go in time, so that the next round finds all of it away.
+            self.page_out(goes.clone())?;
+            if begun.elapsed() >= PART_TIME {
+                break;
+            }
+        }
+        Ok(ReadTimes::of(&times))
+    }
+
+    /// [`Pages::touch`] while another thread pages out.
+    fn touch_beside(
+        &self,
+        goes: &Range<usize>,
+        comes: &Range<usize>,
+        most: Duration,
+    ) -> io::Result<Vec<Duration>> {
+        let nr_touched = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            let going = scope.spawn(|| self.page_out_beside(goes, &nr_touched));
+            let came = self.touch(comes, most, &nr_touched, None);
+            nr_touched.store(comes.len(), Ordering::Relaxed);
+            let gone = going.join();
+            gone.unwrap_or_else(|_| Err(io::Error::other("the thread that pages out ended")))?;
+            came
+        })
+    }
+
+    /// Touches each page once, but no longer than `most`, and counts on; as many of `goes` are paged out by whoever touches, many
+    /// at a time. Returns how long each took that the kernel had to read.
     fn touch(
         &self,
-        pages: Range<usize>,
+        pages: &Range<usize>,
         most: Duration,
         nr_touched: &AtomicUsize,
+        goes: Option<&Range<usize>>,
     ) -> io::Result<Vec<Duration>> {
+        pages.page_out(halves[1].clone())?;
         let (begun, mut times) = (Instant::now(), Vec::new());
         for first in (0..pages.len()).step_by(NR_AT_A_TIME) {
             let (before, nr_before) = (major_faults()?, times.len());
             for nth in first..(first + NR_AT_A_TIME).min(pages.len()) {
                 let page = pages.start + nth * STRIDE % pages.len();
                 let touched = Instant::now();
+                if let Some(goes) = goes.filter(|_| nth % BATCH_PAGES == 0) {
+                    let batch = goes.start + nth;
+                    self.page_out(batch..(batch + BATCH_PAGES).min(goes.end))?;
+                }
                 self.0.touch(page);
                 times.push(touched.elapsed());
                 nr_touched.fetch_add(1, Ordering::Relaxed);

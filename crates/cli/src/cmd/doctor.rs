@@ -34,8 +34,8 @@ pub(crate) struct DoctorArgs {
 
     /// How to print the answer; JSON has `can_run`, and `checks` with name, status, needed_for, found, remedy
     ///
-    /// With --measure it has `refaults`, too: kind (swap; swap_beside_eviction and swap_with_eviction, where a page goes for each
-    /// that comes, by another thread or the same; file), through, median_ns, p99_ns, mean_ns, nr_reads, and why where nothing is known.
+    /// With --measure it has `refaults`, too: kind (swap; swap_with_eviction, where a page goes for each that comes, as at a
+    /// limit; file), through, median_ns, p99_ns, mean_ns, nr_reads, and why where nothing is known.
     #[arg(long, value_parser = table_or_json(), default_value = "table", value_name = "FORMAT")]
     format: Format,
 }
@@ -107,13 +107,11 @@ fn costs(refaults: &[Refault]) -> String {
     });
     let mut text = "\n".to_owned() + &aligned("<refault|median|p99|mean|<through", rows);
     let mean = |kind: &str| refaults.iter().find(|one| one.kind == kind)?.mean_ns;
-    // Below a budget a page goes for each that comes, taken partly by whoever reclaims and partly by the program.
-    let swap_in = mean("swap_beside_eviction").zip(mean("swap_with_eviction"));
-    let swap_in = swap_in.map(|(beside, with)| beside.midpoint(with));
-    let known = [("swap-in", swap_in), ("read", mean("file"))];
+    // Below a budget a page goes for each that comes.
+    let known = [("swap-in", "swap_with_eviction"), ("read", "file")];
     let known = known
         .into_iter()
-        .filter_map(|(name, ns)| Some(format!("{name}={}", ns?)));
+        .filter_map(|(name, kind)| Some(format!("{name}={}", mean(kind)?)));
     let known: Vec<String> = known.collect();
     if !known.is_empty() {
         text += &format!("\nstrata plan RECORDING --cost {}\n", known.join(","));

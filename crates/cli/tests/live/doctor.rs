@@ -50,7 +50,7 @@ fn what_a_page_takes_back_from_swap_is_measured_on_a_device_that_is_gone_afterwa
     let answer = run.json();
     let refaults = answer["refaults"].as_array().expect("refaults");
     let of = |kind: &str| refaults.iter().find(|one| one["kind"] == kind);
-    for kind in ["swap", "swap_beside_eviction", "swap_with_eviction"] {
+    for kind in ["swap", "swap_with_eviction"] {
         let told = of(kind).expect("told");
         assert!(
             told["through"]

@@ -51,8 +51,7 @@ pub enum MeasureError {
 /// What one kind of refault takes.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Refault {
-    /// `swap`; `swap_beside_eviction` and `swap_with_eviction`, where a page goes for each that comes, by another thread or the
-    /// same; or `file`.
+    /// `swap`; `swap_with_eviction`, where a page goes for each that comes, as at a limit; or `file`.
     pub kind: &'static str,
     /// Swap devices, or the directory of the file.
     pub through: String,
@@ -140,9 +139,8 @@ fn of_swap() -> Vec<Refault> {
     let through = through.join(", ");
     let none = "no page went to swap and came back (is there swap? --swap zram:256M makes some)";
     let measured = measure_refaults();
-    let kinds: [(_, fn(&Refaults) -> Option<ReadTimes>); 3] = [
+    let kinds: [(_, fn(&Refaults) -> Option<ReadTimes>); 2] = [
         ("swap", |of| of.alone),
-        ("swap_beside_eviction", |of| of.beside_eviction),
         ("swap_with_eviction", |of| of.with_eviction),
     ];
     let of_kind = |(kind, of): (_, fn(&Refaults) -> _)| {

@@ -7,8 +7,6 @@ use std::fs;
 use std::io;
 use std::ops::Range;
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{PidfdFlags, getpid, pidfd_open};
@@ -22,9 +20,9 @@ use crate::sys::madvise::{Advice, advise};
 const NR_PAGES: usize = 256;
 /// Pages that go and come in a round of [`measure_refaults`]: 16 MiB.
 const NR_ROUND_PAGES: usize = 4096;
-/// Rounds of it while other pages go, of each kind.
+/// Rounds of it while other pages go.
 const NR_ROUNDS: usize = 8;
-/// Each of its three parts ends after so long, as a slow disk takes seconds for a round.
+/// Each of its two parts ends after so long, as a slow disk takes seconds for a round.
 const PART_TIME: Duration = Duration::from_secs(3);
 /// From one page to the next that is touched: beyond what the kernel reads ahead, and no divisor of the pages there are.
 const STRIDE: usize = 97;
@@ -77,8 +75,6 @@ impl ReadTimes {
 pub struct Refaults {
     /// While nothing else happens.
     pub alone: Option<ReadTimes>,
-    /// While another thread has a page go for each that comes, as where somebody keeps a program below its limit.
-    pub beside_eviction: Option<ReadTimes>,
     /// While the same thread has a page go for each that comes, many at a time, as at a limit.
     pub with_eviction: Option<ReadTimes>,
 }
@@ -90,7 +86,7 @@ pub struct Refaults {
 pub fn measure_read() -> io::Result<Option<Duration>> {
     let pages = Pages::new(NR_PAGES)?;
     pages.page_out(0..NR_PAGES)?;
-    let times = pages.touch(&(0..NR_PAGES), PART_TIME, &AtomicUsize::new(0), None)?;
+    let times = pages.touch(&(0..NR_PAGES), PART_TIME, None)?;
     Ok(ReadTimes::of(&times).map(|times| times.median))
 }
 
@@ -102,17 +98,14 @@ pub fn measure_refaults() -> io::Result<Refaults> {
     let pages = Pages::new(2 * NR_ROUND_PAGES)?;
     let half = 0..NR_ROUND_PAGES;
     pages.page_out(half.clone())?;
-    let alone = pages.touch(&half, PART_TIME, &AtomicUsize::new(0), None)?;
+    let alone = pages.touch(&half, PART_TIME, None)?;
     let alone = ReadTimes::of(&alone);
     if alone.is_none() {
         return Ok(Refaults::default());
     }
     Ok(Refaults {
         alone,
-        beside_eviction: pages.rounds(Pages::touch_beside)?,
-        with_eviction: pages.rounds(|pages, goes, comes, most| {
-            pages.touch(comes, most, &AtomicUsize::new(0), Some(goes))
-        })?,
+        with_eviction: pages.touch_in_turns()?,
     })
 }
 
@@ -136,31 +129,15 @@ impl Pages {
         Ok(())
     }
 
-    /// Pages out as many as were touched elsewhere, until all are.
-    fn page_out_beside(&self, pages: &Range<usize>, nr_touched: &AtomicUsize) -> io::Result<()> {
-        for first in pages.clone().step_by(BATCH_PAGES) {
-            while nr_touched.load(Ordering::Relaxed) < first - pages.start {
-                thread::yield_now();
-            }
-            self.page_out(first..(first + BATCH_PAGES).min(pages.end))?;
-        }
-        Ok(())
-    }
-
     /// Half of the pages go and the others come, in turns.
-    fn rounds(
-        &self,
-        round: impl Fn(&Pages, &Range<usize>, &Range<usize>, Duration) -> io::Result<Vec<Duration>>,
-    ) -> io::Result<Option<ReadTimes>> {
+    fn touch_in_turns(&self) -> io::Result<Option<ReadTimes>> {
         let halves = [0..NR_ROUND_PAGES, NR_ROUND_PAGES..2 * NR_ROUND_PAGES];
         self.page_out(halves[1].clone())?;
         let (begun, mut times) = (Instant::now(), Vec::new());
         for nth in 0..NR_ROUNDS {
             let [goes, comes] = [&halves[nth % 2], &halves[1 - nth % 2]];
             let left = PART_TIME.saturating_sub(begun.elapsed());
-            times.extend(round(self, goes, comes, left)?);
-            // What did not go in time, so that the next round finds all of it away.
-            self.page_out(goes.clone())?;
+            times.extend(self.touch(comes, left, Some(goes))?);
             if begun.elapsed() >= PART_TIME {
                 break;
             }
@@ -168,34 +145,14 @@ impl Pages {
         Ok(ReadTimes::of(&times))
     }
 
-    /// [`Pages::touch`] while another thread pages out.
-    fn touch_beside(
-        &self,
-        goes: &Range<usize>,
-        comes: &Range<usize>,
-        most: Duration,
-    ) -> io::Result<Vec<Duration>> {
-        let nr_touched = AtomicUsize::new(0);
-        thread::scope(|scope| {
-            let going = scope.spawn(|| self.page_out_beside(goes, &nr_touched));
-            let came = self.touch(comes, most, &nr_touched, None);
-            nr_touched.store(comes.len(), Ordering::Relaxed);
-            let gone = going.join();
-            gone.unwrap_or_else(|_| Err(io::Error::other("the thread that pages out ended")))?;
-            came
-        })
-    }
-
-    /// Touches each page once, but no longer than `most`, and counts on; as many of `goes` are paged out by whoever touches, many
+    /// Touches each page once, but no longer than `most`; as many of `goes` are paged out by whoever touches, many
     /// at a time. Returns how long each took that the kernel had to read.
     fn touch(
         &self,
         pages: &Range<usize>,
         most: Duration,
-        nr_touched: &AtomicUsize,
         goes: Option<&Range<usize>>,
     ) -> io::Result<Vec<Duration>> {
-        pages.page_out(halves[1].clone())?;
         let (begun, mut times) = (Instant::now(), Vec::new());
         for first in (0..pages.len()).step_by(NR_AT_A_TIME) {
             let (before, nr_before) = (major_faults()?, times.len());
@@ -208,7 +165,6 @@ impl Pages {
                 }
                 self.0.touch(page);
                 times.push(touched.elapsed());
-                nr_touched.fetch_add(1, Ordering::Relaxed);
             }
             if major_faults()? - before < (times.len() - nr_before) as u64 {
                 times.truncate(nr_before);

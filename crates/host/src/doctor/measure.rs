@@ -9,7 +9,7 @@
 
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 use std::{fs, iter};
 
@@ -127,15 +127,9 @@ fn with_swap<T>(spec: &SwapSpec, what: impl FnOnce() -> T) -> Result<T, MeasureE
 }
 
 fn of_swap() -> Vec<Refault> {
-    let paths: Vec<PathBuf> = swap_areas()
-        .unwrap_or_default()
-        .into_iter()
-        .map(|area| area.path)
-        .collect();
-    let through: Vec<String> = paths
-        .iter()
-        .map(|path| path.display().to_string())
-        .collect();
+    let areas = swap_areas().unwrap_or_default();
+    let through = areas.iter().map(|area| area.path.display().to_string());
+    let through: Vec<String> = through.collect();
     let through = through.join(", ");
     let none = "no page went to swap and came back (is there swap? --swap zram:256M makes some)";
     let measured = measure_refaults();

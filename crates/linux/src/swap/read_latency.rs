@@ -159,7 +159,7 @@ impl Pages {
             for nth in first..(first + NR_AT_A_TIME).min(pages.len()) {
                 let page = pages.start + nth * STRIDE % pages.len();
                 let touched = Instant::now();
-                if let Some(goes) = goes.filter(|_| nth % BATCH_PAGES == 0) {
+                if let Some(goes) = goes.filter(|_| nth.is_multiple_of(BATCH_PAGES)) {
                     let batch = goes.start + nth;
                     self.page_out(batch..(batch + BATCH_PAGES).min(goes.end))?;
                 }

@@ -2,14 +2,14 @@
 # `make evaluate-plan`: does a plan come true? For redis, sqlite and a python program: records a run
 # without a budget, predicts the refaults under four budgets (strata plan), then runs the same load
 # under each with strata run, and puts both beside each other into docs/validation/plan-validation.md. Before that
-# it records a program whose exact accesses are known and puts there what replays of both say. At last it foretells how
+# it records a program whose exact accesses are known and puts there what replays of both say. Last, it foretells how
 # much longer six programs take under two budgets, by what a refault costs here (strata doctor --measure), and
 # times them in turns with runs without a budget.
-# The words of the page stay. Needs root, and some 30 minutes, 15 of them for the last part. STRATA names another
-# binary, PLAN_SHARES other budgets, PLAN_RUNS how often each is run, PLAN_SCALE multiplies the
-# operations, PLAN_PARTS leaves out parts (recording validation slowdown), PLAN_LOADS loads (those left out keep
-# their rows); PLAN_KEEP is a folder that recordings and reports are kept in. QUICK=1 is one round of the last part, which
-# rewrites nothing.
+# The words of the page stay. Needs root, node and a JDK, and some 30 minutes, 15 of them for the last part. STRATA names another
+# binary, PLAN_SHARES other budgets, PLAN_RUNS how often each is run, PLAN_SCALE multiplies the operations, PLAN_PARTS leaves
+# out parts (recording validation slowdown), PLAN_LOADS loads (those left out keep their rows); PLAN_SLOW_SHARES and PLAN_ROUNDS are
+# budgets and rounds of the last part; PLAN_KEEP is a folder that recordings and reports are kept in. QUICK=1 is one round of the
+# last part, which rewrites nothing.
 source "$(dirname "$0")/lib.sh"
 
 scripts/setup.sh
@@ -250,6 +250,9 @@ parts=${PLAN_PARTS:-recording validation slowdown}
 [ -z "${QUICK:-}" ] || parts=slowdown
 slow_shares=${PLAN_SLOW_SHARES:-70 85} slow_rounds=${PLAN_ROUNDS:-5}
 [ -z "${QUICK:-}" ] || slow_shares=75 slow_rounds=1
+case " $parts " in *" slowdown "*)
+    for program in node java javac; do have "$program" || fail "the part slowdown needs $program"; done ;;
+esac
 case " $parts " in *" recording "*)
     program=$(scripts/program.sh known)
     {

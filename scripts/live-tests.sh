@@ -83,11 +83,11 @@ one() {
 # Those of the plan with this mode, so many at a time.
 lane() { sed -n "s/^\([0-9]* $1 \)/\1/p" "$work/plan" | xargs -r -P "$2" -L 1 scripts/live-tests.sh --one; }
 
-if [ "${1:-}" = --one ]; then
-    shift
-    one "$@"
-    exit
-fi
+case ${1:-} in
+--one | --lane)
+    "${1#--}" "${@:2}"
+    exit ;;
+esac
 
 which=all list=''
 case ${1:-} in
@@ -137,9 +137,7 @@ LIVE_RUN_DIR=$(mktemp -d /run/strata-tests.XXXXXX 2>/dev/null || mktemp -d)
 chmod 755 "$LIVE_RUN_DIR"
 export LIVE_RUN_DIR LIVE_LIMIT_S LIVE_FIRST_GID
 lane beside "$LIVE_LANES"
-lane sole 1 &
-lane none "$((LIVE_LANES - 1))"
-wait
+printf '%s\n' 'sole 1' "none $((LIVE_LANES > 2 ? LIVE_LANES - 1 : 1))" | xargs -P 2 -L 1 scripts/live-tests.sh --lane
 lane alone 1
 rmdir "$LIVE_RUN_DIR" 2>/dev/null || say "not undone: $LIVE_RUN_DIR"
 # A keeper looks each half minute whether swap can go.

@@ -1,8 +1,8 @@
 //! What this machine offers, what is missing, and what mends it.
 //!
 //! **Owns** the list of requirements ([`examine`]) and whether `run` can work ([`can_run`]); what a refault costs ([`measure()`]).
-//! **Does not own** how the list is shown, nor any mending: it changes nothing but a process and a
-//! file descriptor of its own.
+//! **Does not own** how the list is shown, nor any mending: `examine` changes nothing but a process and a file descriptor of its
+//! own, `measure` nothing but memory, a file and swap that it makes.
 //!
 //! **Invariants**
 //! - I1: every check that is not ok names what to do about it.
@@ -14,7 +14,7 @@ mod memory;
 mod privileges;
 mod system;
 
-pub use measure::{MeasureError, Refault, measure};
+pub use measure::{Refault, measure};
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -150,7 +150,7 @@ pub struct Point {
     pub refaults_per_second: Ratio,
     /// What they cost, of the busy time.
     pub slowdown: Span<Ratio>,
-    /// What they cost, of the time recorded or the busy time, whichever is more: so much longer takes a run that waits for nothing else.
+    /// What they cost, of the time recorded or the busy time, whichever is more: how much longer a run takes that waits for nothing else.
     pub longer: Span<Ratio>,
     /// Somebody asked for this budget.
     #[serde(skip)]

@@ -42,7 +42,7 @@ takes it as read all the time
 ///
 /// Replays a recording of strata record with less and less memory. The slowdown is what pages that come
 /// back would cost (--cost), as a share of the CPU time that the recorded processes used. How much longer the run
-/// takes is the same cost, as a share of the time recorded: of the CPU time where several threads ran at once.
+/// takes is the same cost, as a share of the time recorded, or of the CPU time if that is more.
 ///
 /// The plan assumes strata run with its defaults. strata run keeps a little of the budget free (--held). Its
 /// policy takes as many pages as it has time for (--pageout-rate), and the kernel's own reclaim takes the rest

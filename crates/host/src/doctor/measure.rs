@@ -33,7 +33,7 @@ const NR_AT_A_TIME: u64 = 16;
 /// The swap that was asked for can't be had.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum MeasureError {
+enum MeasureError {
     /// What has to be undone can't be written down.
     #[error(transparent)]
     Session(#[from] SessionError),
@@ -92,20 +92,17 @@ impl Refault {
     }
 }
 
-/// Measures each kind: through the swap that is asked for, and in that directory.
-///
-/// # Errors
-/// Swap that is asked for can't be made, or not be taken down. What else can't be measured says so in its place.
-pub fn measure(spec: &SwapSpec, directory: &Path) -> Result<Vec<Refault>, MeasureError> {
+/// Measures each kind: through the swap that is asked for, and in that directory. What can't be measured says why.
+pub fn measure(spec: &SwapSpec, directory: &Path) -> Vec<Refault> {
     let mut refaults = match spec {
-        SwapSpec::Existing => of_swap(),
-        made => with_swap(made, of_swap)?,
+        SwapSpec::Existing => of_swap(Ok(())),
+        made => with_swap(made, || of_swap(Ok(()))).unwrap_or_else(|error| of_swap(Err(error))),
     };
     let none = "no disk is read there";
     let through = directory.display().to_string();
     let told = of_file(directory).map_err(|error| error.to_string());
     refaults.push(Refault::new("file", through, told, none));
-    Ok(refaults)
+    refaults
 }
 
 /// Does something while there is such swap.
@@ -120,28 +117,27 @@ fn with_swap<T>(spec: &SwapSpec, what: impl FnOnce() -> T) -> Result<T, MeasureE
     };
     let done = SwapDevice::create(spec, &session.journal()).map(|_device| what());
     let (left, _) = keeper.finish(session);
-    match (done, left.into_iter().next()) {
-        (done, None) => Ok(done?),
+    match (done?, left.into_iter().next()) {
+        (done, None) => Ok(done),
         (_, Some(error)) => Err(MeasureError::Left(error)),
     }
 }
 
-fn of_swap() -> Vec<Refault> {
+fn of_swap(made: Result<(), MeasureError>) -> Vec<Refault> {
     let areas = swap_areas().unwrap_or_default();
     let through = areas.iter().map(|area| area.path.display().to_string());
     let through: Vec<String> = through.collect();
     let through = through.join(", ");
-    let none = "no page went to swap and came back (is there swap? --swap zram:256M makes some)";
-    let measured = measure_refaults();
-    let kinds: [(_, fn(&Refaults) -> Option<ReadTimes>); 2] = [
-        ("swap", |of| of.alone),
-        ("swap_with_eviction", |of| of.with_eviction),
-    ];
-    let of_kind = |(kind, of): (_, fn(&Refaults) -> _)| {
-        let told = measured.as_ref().map(of).map_err(ToString::to_string);
-        Refault::new(kind, through.clone(), told, none)
+    let none = "no touch had to read: there is no swap (--swap zram:256M makes some), it is full, or pages were still in memory";
+    let made = made.map_err(|error| error.to_string());
+    let measured = made.and_then(|()| measure_refaults().map_err(|error| error.to_string()));
+    let of_kind = |kind, of: fn(Refaults) -> Option<ReadTimes>| {
+        Refault::new(kind, through.clone(), measured.clone().map(of), none)
     };
-    kinds.map(of_kind).into()
+    vec![
+        of_kind("swap", |of| of.alone),
+        of_kind("swap_with_eviction", |of| of.with_eviction),
+    ]
 }
 
 /// A file's pages, one by one; `None` where no disk was asked for them.
@@ -166,7 +162,7 @@ fn of_file(directory: &Path) -> io::Result<Option<ReadTimes>> {
     let (begun, mut times) = (Instant::now(), Vec::new());
     let mut page_bytes = [0; PAGE_BYTES as usize];
     for first in (0..NR_PAGES).step_by(NR_AT_A_TIME as usize) {
-        let before = bytes_from_disk()?;
+        let (before, nr_before) = (bytes_from_disk()?, times.len());
         for nth in first..first + NR_AT_A_TIME {
             let page = nth * STRIDE % NR_PAGES;
             let asked = Instant::now();
@@ -174,7 +170,7 @@ fn of_file(directory: &Path) -> io::Result<Option<ReadTimes>> {
             times.push(asked.elapsed());
         }
         if bytes_from_disk()? - before < NR_AT_A_TIME * PAGE_BYTES {
-            return Ok(None);
+            times.truncate(nr_before);
         }
         if begun.elapsed() >= MOST {
             break;
@@ -200,7 +196,7 @@ mod tests {
     #[test]
     fn what_no_disk_is_asked_for_has_no_cost_and_says_why() {
         // A tmpfs.
-        let told = measure(&SwapSpec::Existing, Path::new("/dev/shm")).expect("nothing is made");
+        let told = measure(&SwapSpec::Existing, Path::new("/dev/shm"));
         let file = told.iter().find(|one| one.kind == "file").expect("told");
         assert_eq!((file.mean_ns, file.nr_reads), (None, 0));
         assert_eq!(file.why.as_deref(), Some("no disk is read there"));

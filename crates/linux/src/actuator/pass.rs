@@ -144,7 +144,9 @@ impl Pass {
         between: &mut dyn FnMut(),
     ) {
         let process = request.process.as_ref();
-        self.split(process, &request.splits, report);
+        if !stop.is_set() {
+            self.split(process, &request.splits, report);
+        }
         for part in in_parts(&request.runs, CHUNK_PAGES) {
             match !stop.is_set() && self.may_go_on(process, report) {
                 true => {

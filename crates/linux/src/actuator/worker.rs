@@ -1,14 +1,14 @@
 //! A thread that does one slow thing after another, and never makes its owner wait.
 //!
 //! ```text
-//!   owner:  try_submit -> [bounded queue] -> thread: work -> [reports] -> owner: poll
-//!                                                    \-> eventfd becomes readable
+//!   owner:  try_submit -> [queue] -> thread: work -> [reports] -> owner: poll
+//!                                            \-> eventfd becomes readable
 //! ```
 //!
 //! **Owns** the queue, the thread and the wake-up. **Does not own** the work.
 //!
 //! **Invariants**
-//! - I1: at most `in_flight_max` requests are queued, worked on or unread at any time.
+//! - I1: at most `in_flight_max` requests are queued, worked on or unread at any time; an owner that gives no bound has one of its own.
 //! - I2: every request that was taken gives one report, unless the thread panicked or hangs when it is stopped.
 
 use std::io;
@@ -85,7 +85,7 @@ impl<Request: Send + 'static, Report: Send + 'static> Worker<Request, Report> {
                     if outbox.send(report).is_err() {
                         break;
                     }
-                    // Full (2^64 - 1 unread reports) can't happen: the queue is bounded.
+                    // Full (2^64 - 1 unread reports) can't happen.
                     let _written = rustix::io::write(&thread_ready, &1u64.to_ne_bytes());
                 }
             })?;

@@ -26,7 +26,7 @@ const NR_ROUNDS: usize = 8;
 const PART_TIME: Duration = Duration::from_secs(3);
 /// From one page to the next that is touched: beyond what the kernel reads ahead, and no divisor of the pages there are.
 const STRIDE: usize = 97;
-/// Touches after which it is looked whether the kernel had to read for each.
+/// Touches after which it is looked whether the kernel had to read for each, where a look after each would cost as much as a touch.
 const NR_AT_A_TIME: usize = 16;
 /// Pages that go at a time, as in the kernel's own reclaim.
 const BATCH_PAGES: usize = 32;
@@ -86,7 +86,7 @@ pub struct Refaults {
 pub fn measure_read() -> io::Result<Option<Duration>> {
     let pages = Pages::new(NR_PAGES)?;
     pages.page_out(0..NR_PAGES)?;
-    let times = pages.touch(&(0..NR_PAGES), PART_TIME, None)?;
+    let times = pages.touch(&(0..NR_PAGES), 1, PART_TIME, None)?;
     Ok(ReadTimes::of(&times).map(|times| times.median))
 }
 
@@ -98,7 +98,7 @@ pub fn measure_refaults() -> io::Result<Refaults> {
     let pages = Pages::new(2 * NR_ROUND_PAGES)?;
     let half = 0..NR_ROUND_PAGES;
     pages.page_out(half.clone())?;
-    let alone = pages.touch(&half, PART_TIME, None)?;
+    let alone = pages.touch(&half, NR_AT_A_TIME, PART_TIME, None)?;
     let alone = ReadTimes::of(&alone);
     if alone.is_none() {
         return Ok(Refaults::default());
@@ -137,7 +137,7 @@ impl Pages {
         for nth in 0..NR_ROUNDS {
             let [goes, comes] = [&halves[nth % 2], &halves[1 - nth % 2]];
             let left = PART_TIME.saturating_sub(begun.elapsed());
-            times.extend(self.touch(comes, left, Some(goes))?);
+            times.extend(self.touch(comes, NR_AT_A_TIME, left, Some(goes))?);
             if begun.elapsed() >= PART_TIME {
                 break;
             }
@@ -146,17 +146,19 @@ impl Pages {
     }
 
     /// Touches each page once, but no longer than `most`; as many of `goes` are paged out by whoever touches, many
-    /// at a time. Returns how long each took that the kernel had to read.
+    /// at a time. After each `nr_at_a_time` touches it is looked whether the kernel had to read for all of them; else none of them
+    /// counts. Returns how long each took that counts.
     fn touch(
         &self,
         pages: &Range<usize>,
+        nr_at_a_time: usize,
         most: Duration,
         goes: Option<&Range<usize>>,
     ) -> io::Result<Vec<Duration>> {
         let (begun, mut times) = (Instant::now(), Vec::new());
-        for first in (0..pages.len()).step_by(NR_AT_A_TIME) {
+        for first in (0..pages.len()).step_by(nr_at_a_time) {
             let (before, nr_before) = (major_faults()?, times.len());
-            for nth in first..(first + NR_AT_A_TIME).min(pages.len()) {
+            for nth in first..(first + nr_at_a_time).min(pages.len()) {
                 let page = pages.start + nth * STRIDE % pages.len();
                 let touched = Instant::now();
                 if let Some(goes) = goes.filter(|_| nth.is_multiple_of(BATCH_PAGES)) {

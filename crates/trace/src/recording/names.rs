@@ -67,7 +67,7 @@ pub struct FileName {
 }
 
 strata_lru::named! {
-    /// What is known of a file's name.
+    /// What is known of a file's name. Their order is their number in a recording.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum NameKnown {
         /// The file was at this path when the recording first told of it.

@@ -4,7 +4,7 @@
 # under each with strata run, and puts both beside each other into docs/validation/plan-validation.md. Before that
 # it records a program whose exact accesses are known and puts there what replays of both say. Last, it foretells how
 # much longer six programs take under two budgets, by what a refault costs here (strata doctor --measure), and
-# times them in turns with runs without a budget.
+# times them in turns with runs that have more than they need.
 # The words of the page stay. Needs root, node and a JDK, and some 30 minutes, 15 of them for the last part. STRATA names another
 # binary, PLAN_SHARES other budgets, PLAN_RUNS how often each is run, PLAN_SCALE multiplies the operations, PLAN_PARTS leaves
 # out parts (recording validation slowdown), PLAN_LOADS loads (those left out keep their rows); PLAN_SLOW_SHARES and PLAN_ROUNDS are
@@ -183,8 +183,8 @@ evaluate() { # name
     done
 }
 
-# Rows of a table: a program recorded, how much longer it takes under each budget as foretold, and as it is. The runs with and
-# without a budget are in turns.
+# Rows of a table: a program recorded, how much longer it takes under each budget as foretold, and as it is. Runs under these budgets
+# and under one that is twice what the program needs are in turns: alone the scheduler may place client and server otherwise.
 foretell() { # name
     local name=$1 before=0 real=0 round share bytes footprint budgets=()
     say "$name: recording"
@@ -203,7 +203,7 @@ foretell() { # name
     : >"$work/times"
     for ((round = 0; round < slow_rounds; round++)); do
         say "$name: round $((round + 1))"
-        run_load "$name"
+        run_load "$name" "$strata" run --quiet --memory $((2 * footprint * 4096)) --report "$work/report.json" --
         printf 'free 0 %s\n' "$(figure seconds "$work/load")" >>"$work/times"
         for bytes in "${budgets[@]}"; do
             run_load "$name" "$strata" run --quiet --memory "$bytes" --swap zram:1G --report "$work/report.json" --

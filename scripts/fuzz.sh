@@ -64,8 +64,8 @@ $(date -u +%Y-%m-%d), commit $(git rev-parse --short HEAD 2>/dev/null || echo un
     make fuzz FUZZ_SECONDS=$seconds
 
 A target is one input format or one peer: a trace format each (\`guessed\` guesses it, \`recording\` reads blocks of recordings), the kernel's
-\`lru_gen\` text and commands, and clients of the control socket and the metrics port (\`remote\`). An input may be refused. It may not panic,
-overflow, leak, take more than 2 GiB or half an hour, or read differently once it is written in Strata's own format.
+\`lru_gen\` text and commands, and clients of the control socket and the metrics port (\`remote\`). An input may not panic,
+overflow, leak, take more than 2 GiB or half an hour, or read differently once written in Strata's own format.
 
 Found: ${found_in:-nothing}, in ${#targets[@]} targets and $nr_inputs inputs.
 END

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the live tests, each in a process, a run directory and cgroups of its own, four at a time.
+# Runs the live tests, each in a process, a run directory and cgroups of its own, three at a time.
 # Swap is the machine's. scripts/live-swap.txt names those that need it for themselves (`sole`), which run one after another, and
 # beside them only those that make and use none (`none`).
 #   live-tests.sh [--beside | --alone | --again FILE] [FILTER]
@@ -13,7 +13,7 @@ work=$target_dir/live
 # A test that takes longer hangs, and must not hold up the rest.
 LIVE_LIMIT_S=${LIVE_LIMIT_S:-180}
 # How many run beside each other.
-LIVE_LANES=${LIVE_LANES:-4}
+LIVE_LANES=${LIVE_LANES:-3}
 # The group id of the first; whoever runs another set at the same time takes ids of its own.
 LIVE_FIRST_GID=${LIVE_FIRST_GID:-61000}
 

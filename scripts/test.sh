@@ -2,7 +2,7 @@
 # `make test`: lints and tests, and as the very last line `N passed, N failed, N skipped`.
 #   test.sh           what runs on this machine
 #   test.sh --rest    (`make test-rest`) rustdoc, the wheel for Python, and tests in guests with other kernels
-# Live tests run four at a time (scripts/live-tests.sh). They mostly wait, so everything that disturbs nobody (lints, other
+# Live tests run three at a time (scripts/live-tests.sh). They mostly wait, so everything that disturbs nobody (lints, other
 # tests) runs beside them and is shown when they have ended. Those that can tell nothing where others want the
 # processors come last, alone. A test that looks at the machine (of the binary or the host crate) and failed runs
 # once more at the end, alone, and both are told: others take processors, memory and the disk meanwhile. A test of the engine,

@@ -290,7 +290,7 @@ case " $parts " in *" slowdown "*)
     sed -n '/^refault/,$p' "$work/doctor.txt" >&2
     cost=$(sed -n 's/^strata plan RECORDING --cost //p' "$work/doctor.txt")
     {
-        printf 'By `--cost %s`.\n\n' "$cost"
+        printf '%s, commit %s, %s rounds, by `--cost %s`%s.\n\n' "$(date -u +%Y-%m-%d)" "$(git rev-parse --short HEAD)" "$slow_rounds" "$cost" "${PLAN_LOADS:+ ($PLAN_LOADS)}"
         printf '| program | walks | of footprint | refaults: foretold / real | longer: foretold | best to worst case | real | of rounds | a refault took, us | goal met |\n'
         printf '|---|---:|---:|---:|---:|---:|---:|---:|---:|---|\n'
         for name in redis sqlite python memcached node java; do
@@ -306,4 +306,4 @@ case " $parts " in *" slowdown "*)
     fi
     scripts/evaluate.py splice docs/validation/plan-validation.md slowdown <"$work/slowdown.md" ;;
 esac
-made
+case " $parts " in *" recording "* | *" validation "*) made ;; esac

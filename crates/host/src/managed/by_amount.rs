@@ -21,6 +21,9 @@ use strata_lru::machine::CgroupVersion;
 const NR_STEPS: u64 = 4;
 /// A step is no smaller: 2 MiB. Nor is the hand asked for less.
 pub(super) const STEP_PAGES_MIN: u64 = 512;
+/// A walk waits for the kernel for so long. On v1 a request first has each processor hand in its lists of pages, which takes seconds
+/// where processors are busy.
+const WALK_WAIT: Duration = Duration::from_secs(1);
 /// More than this share of what went, in use when it did, and the hand chooses badly.
 const USED_SHARE_MAX: f64 = 0.1;
 /// The first rest, and the longest.
@@ -171,7 +174,7 @@ impl Amounts {
     /// Whether the kernel is at it, or will be, and what is done meanwhile has to wait. A group that holds the kernel up
     /// holds up nobody else.
     pub(super) fn are_under_way(&mut self) -> bool {
-        !self.asked.is_empty() && !self.thread.stands_still()
+        !self.asked.is_empty() && !self.thread.stands_still(WALK_WAIT)
     }
 
     /// The group of which the kernel has taken, and what became of that.

@@ -30,6 +30,9 @@ const PAGES_UNDER_WAY_MAX: u64 = 4 * REQUEST_PAGES_MAX;
 /// Requests that it has at once: each takes some tenths of a millisecond, however few pages it has.
 const REQUESTS_UNDER_WAY_MAX: usize = 1024;
 
+/// A thread that has done nothing for so long and waits in the kernel is held up by the process whose pages it is at.
+const STANDSTILL: Duration = Duration::from_secs(10);
+
 /// What went of one group and kind.
 #[derive(Debug)]
 pub(super) struct Went {
@@ -86,7 +89,7 @@ impl Takes {
 
     /// Whose pages the thread is at, where it stands still.
     pub(super) fn stuck(&mut self) -> Option<SpaceNo> {
-        let is_stuck = self.pageout.stands_still();
+        let is_stuck = self.pageout.stands_still(STANDSTILL);
         let first = self.sent.front().filter(|_| is_stuck);
         first.map(|sent| sent.space)
     }

@@ -28,9 +28,6 @@ use crate::standstill::{Standstill, Steps};
 const STOP_WAIT: Duration = Duration::from_secs(5);
 const STOP_POLL: Duration = Duration::from_millis(1);
 
-/// Work that does nothing for so long and waits in the kernel stands still.
-const STANDSTILL: Duration = Duration::from_secs(10);
-
 /// Told to the work so that it can end early. Work that asks is getting on.
 #[derive(Clone, Debug, Default)]
 pub struct StopFlag {
@@ -143,9 +140,9 @@ impl<Request: Send + 'static, Report: Send + 'static> Worker<Request, Report> {
         }
     }
 
-    /// Whether the thread waits in the kernel and does nothing for long.
-    pub fn stands_still(&mut self) -> bool {
-        self.nr_in_flight > 0 && self.standstill.has_lasted(STANDSTILL)
+    /// Whether the thread waits in the kernel, and has done nothing for so long.
+    pub fn stands_still(&mut self, time: Duration) -> bool {
+        self.nr_in_flight > 0 && self.standstill.has_lasted(time)
     }
 
     /// Takes the next report, if there is one.
@@ -219,6 +216,22 @@ mod tests {
         assert_eq!(worker.try_submit(3), Ok(()));
         assert_eq!(worker.stop(), [30]);
         assert_eq!(worker.try_submit(4), Err(4));
+    }
+
+    #[test]
+    fn work_stands_still_once_it_has_waited_for_as_long_as_the_owner_allows() {
+        let (go, may_go) = channel::<()>();
+        let mut worker =
+            Worker::start("test", 2, move |_: u32, _: &StopFlag| may_go.recv().is_ok()).unwrap();
+        worker.standstill = Standstill::of_any_wait(worker.stop.steps.clone());
+        let (at_once, in_an_hour) = (Duration::ZERO, Duration::from_secs(3600));
+        assert!(!worker.stands_still(at_once), "nothing is asked of it");
+        worker.try_submit(1).unwrap();
+        assert!(worker.stands_still(at_once) && !worker.stands_still(in_an_hour));
+        go.send(()).unwrap();
+        worker.wait(Duration::from_secs(60));
+        assert_eq!(worker.poll(), Some(true));
+        assert!(!worker.stands_still(at_once), "all is done");
     }
 
     #[test]

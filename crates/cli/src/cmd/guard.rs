@@ -236,7 +236,7 @@ fn hand_arg() -> impl TypedValueParser<Value = Hand> {
 /// What is asked of a guard that runs.
 #[derive(Debug, Subcommand)]
 enum GuardVerb {
-    /// Shows what the guard that runs has done, as of its last walk; fails where that is older than three intervals
+    /// Shows what the guard that runs has done, as of its last walk; fails where that is older than three intervals and 15 s
     Status {
         /// Only how much more fits, and whether so much does, as strata guard room
         #[arg(long, value_name = "SIZE", num_args = 0..=1, value_parser = size_arg)]

@@ -92,9 +92,11 @@ fn every_policy_runs_a_program() {
     live!("cap_bpf", "memory_cgroup", "process_madvise", "zram");
     for (policy, nr_kept) in [
         ("mglru", 2..=4),
+        ("mglru:v2021", 2..=4),
         ("mglru:v6.1+nr_gens=8+nr_tiers=2", 2..=8),
         ("mglru+distance", 2..=4),
         ("mglru+distance=always", 2..=4),
+        ("mglru+distance=series", 2..=4),
         // Inactive and active.
         ("two-list", 2..=2),
     ] {

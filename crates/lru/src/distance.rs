@@ -121,7 +121,7 @@ impl Sizes {
     /// stay for its distance and the length of the inactive list. Memory is long enough if the distance is
     /// below what is active, and below what is inactive if that is less: a large active list is challenged
     /// by no more at a time than can be told apart on the inactive one. The other kind's inactive pages are
-    /// none that it waited behind.
+    /// none that it waited behind, so where less is active they count as active.
     pub(crate) fn keep_series(&self, kind: Kind, distance: u64, has_swap: bool) -> bool {
         let sum =
             |of: [u64; 2]| of[Kind::File.index()] + of[Kind::Anon.index()] * u64::from(has_swap);

@@ -2,16 +2,17 @@
 # `make evaluate-letters`: what the letters of the multi-generational LRU claim, tried at this machine's size. Rewrites the tables of
 # docs/validation/letters.md and docs/validation/letters.csv; the words around the tables stay.
 #   ROW=n      one row, or some ("1 5"): 1 fio, 2 memcached, 5 scanned for each reclaimed, 8 code, 10 replicas and 11 promotion in the
-#              simulator; of the others the last table tells what other evaluations have found. All of them by default
+#              simulator; of the others the last table tells what other evaluations have found. `prices`: what the letters saw on big machines,
+#              by the simulator's prices. All of them by default
 #   ROUNDS     (5) of each arm, in turns
 # GUEST='--kernel 6.12' ROW=5 runs in a guest: counts say something there, times do not. With '--mglru 0' the two lists.
 # QUICK=1 is one round of 3 s each, which rewrites nothing. STRATA names another binary. Files lie in WORK (/var/tmp), on a disk.
 # Nothing else should run meanwhile: counters are the machine's.
 source "$(dirname "$0")/lib.sh"
 
-rows=${ROW:-1 2 3 4 5 6 7 8 9 10 11 12} rounds=${ROUNDS:-5} quick=${QUICK:-}
+rows=${ROW:-1 2 3 4 5 6 7 8 9 10 11 12 prices} rounds=${ROUNDS:-5} quick=${QUICK:-}
 [ -z "$quick" ] || rounds=1
-for row in $rows; do [[ $row =~ ^[0-9]+$ && $row -ge 1 && $row -le 12 ]] || fail "ROW is 1 to 12"; done
+for row in $rows; do [[ $row = prices || $row =~ ^[0-9]+$ && $row -ge 1 && $row -le 12 ]] || fail "ROW is 1 to 12, or prices"; done
 [ -z "${GUEST:-}" ] || [ "$rows" = 5 ] || fail "in a guest only ROW=5"
 [ -n "${IN_GUEST:-}" ] || scripts/setup.sh
 [ -n "${STRATA:-}" ] || cargo build --release --quiet -p strata
@@ -40,7 +41,7 @@ if [ -n "${GUEST:-}" ]; then
         STRATA="$strata" scripts/evaluate-letters.sh >"$work/told" &
 else
     # shellcheck disable=SC2086
-    "${letters[@]}" run "$strata" "$work" "$target_dir/test-programs" "$rounds" "$commit" $rows >"$work/told" &
+    "${letters[@]}" run "$strata" "$work" "$target_dir/test-programs" "$rounds" "$commit" ${rows//prices/} >"$work/told" &
 fi
 started=$! status=0
 wait $started || status=$?
@@ -56,7 +57,11 @@ for row in 1 2 5 8 10 11; do
     "${letters[@]}" table "$raw" $row >"$work/table"
     if [ -n "$quick" ]; then cat "$work/table"; else scripts/evaluate.py splice "$page" "row-$row" <"$work/table"; fi
 done
-"${letters[@]}" summary "$raw" >"$work/table"
+if [[ " $rows " = *" prices "* ]]; then
+    "${letters[@]}" prices "$strata" "$commit" >"$work/table"
+    if [ -n "$quick" ]; then cat "$work/table"; else scripts/evaluate.py splice "$page" prices <"$work/table"; fi
+fi
+"${letters[@]}" summary "$raw" "$commit" >"$work/table"
 cat "$work/table"
 [ -n "$quick" ] || scripts/evaluate.py splice "$page" summary <"$work/table"
 exit $status

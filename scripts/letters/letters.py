@@ -3,7 +3,8 @@
   letters.py run STRATA WORK PROGRAMS ROUNDS COMMIT ROW...   lines of the CSV
   letters.py keep CSV           puts lines from stdin in the place of those of the same rows and the same kind of machine
   letters.py table CSV ROW      the table of a row, for each kernel
-  letters.py summary CSV        claimed, found, same point made or not
+  letters.py prices STRATA COMMIT   what the letters saw on big machines, by the simulator's prices
+  letters.py summary CSV COMMIT     claimed, found, same point made or not
 """
 
 import collections
@@ -245,15 +246,44 @@ CLAIMED = {
 }
 # How many times better, where a letter says it; of fio the lesser.
 GAINS = {1: 1.14, 2: 1.45, 10: 4.4, 11: 2}
+# Of a row, the arms that are held against the first, where they are more than the second.
+JUDGED = {10: ["+distance", "+distance=series"]}
+# Seconds of row 11 by the letter, and by whom and when they are found here.
+PASSES = {
+    "MGLRU": [(3.2, "not promoted", "last"), (6.6, "refs", "inline"), (1.6, "refs", "last")],
+    "two lists": [(4.2, "rfc-as-coded", "second"), (3.4, "not promoted", "last"), (5.6, "rfc-as-coded", "inline"), (1.6, "rfc-as-coded", "last")],
+}
+ON_FAST_NODE_S = 1.5
 # Figures that other evaluations have found: page, marks, kernel's and Strata's row, column (or columns that are added up), what is better.
 ELSEWHERE = {
     3: [("guard.md", "mixed", ["kernel alone"], ["guard"], column, FASTER) for column in ("gets a second", "reads a second")],
-    4: [("benchmarks/scan_cost.md", None, ["zram", "none"], ["zram", "auto"], column, FEWER) for column in ("us per freed page", "rmap")],
+    4: [("benchmarks/scan_cost.md", None, ["zram", "none"], ["zram", "auto"], column, better) for column, better in (("us per freed page", FEWER), ("rmap / us per freed page", FEWER), ("compression / us per freed page", FASTER))],
     6: [("density.md", "tabs", ["kernel"], ["guard"], column, better) for column, better in (("tabs", FASTER), ("99 %", FEWER), ("kernel + beside", FEWER), ("direct", FEWER))],
     7: [("guard.md", "services", ["kernel alone"], ["guard"], "services ended", FEWER)],
 }
-HEADS_ELSEWHERE = {"99 %": "99 % of switches within, ms", "kernel + beside": "CPU seconds in the kernel and of who looks after memory", "direct": "direct reclaim, 1000 pages", "rmap": "of it rmap"}
+HEADS_ELSEWHERE = {"99 %": "99 % of switches within, ms", "kernel + beside": "CPU seconds in the kernel and of who looks after memory", "direct": "direct reclaim, 1000 pages", "rmap / us per freed page": "of it rmap, %", "compression / us per freed page": "compression, %"}
+GAINS_ELSEWHERE = {"rmap / us per freed page": 40.5 / 19.4, "compression / us per freed page": 36 / 20.4}
 NOT_HERE = "zswap is the whole machine's, others run on this one, and in a guest a browser is emulated, 10 to 30 times slower: its stalls would say nothing"
+# What is replayed, what of it is told (the time beside that of `two-list`, or a share of both), and what a letter says: least and most, or before and
+# after.
+PROFILE = "--policy two-list,mglru:v2022"
+FIO = f"{PROFILE} gen:uniform,pages=32768,accesses=1600000 --memory 36.36% --cost hit=1000:1330:2000,read=1500:4000:6000,threads="
+MEMCACHED = f"{PROFILE} gen:uniform,pages=32768,accesses=1600000,backing=anon --memory 89% --cost hit=15000:22000:30000,compress=0,threads="
+KSWAPD = f"{PROFILE} gen:zipf,pages=32768,accesses=1600000,backing=anon --memory 75% --cost mappers="
+MIXED = f"{PROFILE}+group_order=rounds-sparing gen:mixed-groups --memory 30000 --group anon --group file --background 128 --cost read=1500:4000:6000,threads="
+TIME = "time_of_first"
+PRICED = {
+    "fio, 36 threads": (f"{FIO}36", TIME, (0.71, 0.71)),
+    "fio, 72 threads": (f"{FIO}72", TIME, (0.71, 0.71)),
+    "memcached, 36 threads": (f"{MEMCACHED}36", TIME, (0.69, 0.69)),
+    "memcached, 72 threads": (f"{MEMCACHED}72", TIME, (0.69, 0.69)),
+    "kswapd, one mapper: rmap, %": (f"{KSWAPD}1", "rmap", (40.5, 19.4)),
+    "one mapper: compression, %": (f"{KSWAPD}1", "compression", (20.4, 36.0)),
+    "eight mappers: rmap, %": (f"{KSWAPD}8", "rmap", (40.5, 19.4)),
+    "eight mappers: compression, %": (f"{KSWAPD}8", "compression", (20.4, 36.0)),
+    "memcached and fio, one thread": (f"{MIXED}1", TIME, (0.30, 0.63)),
+    "memcached and fio, 72 threads": (f"{MIXED}72", TIME, (0.30, 0.63)),
+}
 
 
 def run(strata, work, built, rounds, commit, *rows):
@@ -354,20 +384,35 @@ def judged(ratios, claimed=1):
     return "not in each round" if min(ratios) <= 1 else "yes" if middle - 1 >= (claimed - 1) / 2 else "by less than half"
 
 
+def listed(texts):
+    return " and ".join(part for part in (", ".join(texts[:-1]), texts[-1]) if part)
+
+
 def together(verdicts):
     """One text for those of several figures."""
     counts = collections.Counter(verdicts)
     return ", ".join(f"{verdict} in {count}" if len(counts) > 1 else verdict for verdict, count in counts.items())
 
 
-def cell(page, marks, row, column):
-    """A number of a table of another page."""
+def marked(page, marks):
+    """The text of another page, or that between marks."""
     with open(f"{VALIDATION}/{page}") as file:
         text = file.read()
-    if marks:
-        text = text.split(f"<!-- {marks}: begin -->")[1].split(f"<!-- {marks}: end -->")[0]
+    return text.split(f"<!-- {marks}: begin -->")[1].split(f"<!-- {marks}: end -->")[0] if marks else text
+
+
+def source(page, marks):
+    """A link to a table of another page, with its date and rounds."""
+    text = marked(page, marks)
+    rounds = re.search(r"ROUNDS=(\d+)", text)
+    told = f"{rounds[1]} rounds" if rounds and rounds[1] != "1" else "1 round"
+    return f"([{page.split('/')[-1]}]({page}), {re.search(r'20[0-9]{2}-[0-9]{2}-[0-9]{2}', text)[0]}, {told})"
+
+
+def cell(page, marks, row, column):
+    """A number of a table of another page."""
     head = []
-    for line in text.splitlines():
+    for line in marked(page, marks).splitlines():
         cells = [part.strip() for part in line.strip("|").split("|")]
         if head and cells[: len(row)] == row:
             return float(re.match(r"[-+]?[\d.]+", cells[head.index(column)].replace(",", ""))[0])
@@ -378,37 +423,87 @@ def cell(page, marks, row, column):
 
 def found_here(lines, row):
     _, arms, figures, figure, better = ROWS[row]
-    said, verdicts = [], []
+    against = JUDGED.get(row, arms[1:2])
+    said, verdicts = [], {arm: [] for arm in against}
     for kernel in unique(lines, "kernel"):
         of_kernel = [line for line in lines if line["kernel"] == kernel]
         for case in unique(of_kernel, "case"):
-            base, mine = (values(of_kernel, case=case, arm=arm, figure=figure) for arm in arms[:2])
-            both = sorted(base.keys() & mine.keys())
-            middle = " and ".join(number(statistics.median(of.values())) if of else "-" for of in (base, mine))
+            base, *others = (values(of_kernel, case=case, arm=arm, figure=figure) for arm in (arms[0], *against))
+            times = []
+            for arm, mine in zip(against, others):
+                both = sorted(base.keys() & mine.keys())
+                if both and any(base[at] or mine[at] for at in both):
+                    # One that is none counts as a tenth.
+                    ratios = [max(mine[at], 0.1) / max(base[at], 0.1) for at in both]
+                    verdicts[arm].append(judged([ratio**better for ratio in ratios], GAINS.get(row, 1)))
+                    spread = f" [{number(min(ratios))}, {number(max(ratios))}]" if len(ratios) > 1 else ""
+                    times.append((number(statistics.median(ratios)), spread))
+                else:
+                    verdicts[arm].append("nothing to tell apart")
+            middle = listed([number(statistics.median(of.values())) if of else "-" for of in (base, *others)])
             where = f" ({kernel})" if "guest" in kernel else ""
-            if both and any(base[at] or mine[at] for at in both):
-                # One that is none counts as a tenth.
-                ratios = [max(mine[at], 0.1) / max(base[at], 0.1) for at in both]
-                verdicts.append(judged([ratio**better for ratio in ratios], GAINS.get(row, 1)))
-                spread = f" [{number(min(ratios))}, {number(max(ratios))}]" if len(ratios) > 1 else ""
-                said.append(f"{case}{where}: {middle}, {number(statistics.median(ratios))} times{spread}")
-            else:
-                verdicts.append("nothing to tell apart")
-                said.append(f"{case}{where}: {middle}")
-    return (f"{figures[figure]}, {arms[0]} and {arms[1]}: " + "; ".join(said), together(verdicts)) if said else ("not measured", "-")
+            spread = "".join(spread for _, spread in times)
+            said.append(f"{case}{where}: {middle}" + (f", {listed([ratio for ratio, _ in times])} times{spread}" if times else ""))
+    if not said:
+        return "not measured", "-"
+    found, verdict = [f"{figures[figure]}, {listed([arms[0], *against])}: " + "; ".join(said)], [together(of) if len(against) == 1 else f"{arm}: {together(of)}" for arm, of in verdicts.items()]
+    if row == 11:
+        passes, of_passes = found_passes(lines)
+        found.append(passes)
+        verdict.append(f"by pass: {of_passes}")
+    return ". ".join(found), "; ".join(verdict)
+
+
+def found_passes(lines):
+    """The letter's seconds beside what is found, for which the fast node takes as long; a pass is as claimed if it is so within a tenth."""
+    value = lambda case, arm, figure: next(iter(values(lines, case=case, arm=arm, figure=figure).values()))
+    scale = ON_FAST_NODE_S / value("MGLRU", "on the fast node", "last")
+    said, verdicts = [], []
+    for case, passes in PASSES.items():
+        found = [(claimed, value(case, arm, figure) * scale) for claimed, arm, figure in passes]
+        said.append(f"{case}: " + ", ".join(f"{number(of)} for {claimed}" for claimed, of in found))
+        verdicts += ["yes" if abs(of / claimed - 1) < 0.1 else "no" for claimed, of in found]
+    return f"By pass, with {ON_FAST_NODE_S} s on the fast node, found for claimed: {'; '.join(said)}", together(verdicts)
 
 
 def found_elsewhere(row):
     said, verdicts = [], []
     for page, marks, theirs, mine, column, better in ELSEWHERE[row]:
-        base, strata = (sum(cell(page, marks, row, one) for one in column.split(" + ")) for row in (theirs, mine))
+        if " / " in column:
+            part, whole = column.split(" / ")
+            base, strata = (100 * cell(page, marks, row, part) / cell(page, marks, row, whole) for row in (theirs, mine))
+        else:
+            base, strata = (sum(cell(page, marks, row, one) for one in column.split(" + ")) for row in (theirs, mine))
         said.append(f"{HEADS_ELSEWHERE.get(column, column)} {number(base)} and {number(strata)}")
-        verdicts.append(judged([(strata / base) ** better]) if base and strata else "nothing to tell apart" if base == strata else "no")
-    return f"{KERNEL} and {STRATA}: {'; '.join(said)} ([{page.split('/')[-1]}]({page}))", together(verdicts)
+        verdicts.append(judged([(strata / base) ** better], GAINS_ELSEWHERE.get(column, 1)) if base and strata else "nothing to tell apart" if base == strata else "no")
+    return f"{KERNEL} and {STRATA}: {'; '.join(said)} {source(page, marks)}", together(verdicts)
 
 
-def summary(path):
-    print("| # | claimed | found | same point made |\n|---:|---|---|---|")
+def made(commit):
+    return f"{datetime.datetime.now(datetime.timezone.utc).date()}, commit {commit}, by\n\n"
+
+
+def prices(strata, commit):
+    print(f"{made(commit)}    ROW=prices make evaluate-letters\n\n| | claimed | found | within |\n|---|---|---|---|")
+    for label, (line, part, claimed) in PRICED.items():
+        _, out, _ = ours([strata, "sim", "--profile", *line.split(), "--format", "json"])
+        found = [run["profile"][part] for run in json.loads(out)["runs"]]
+        if part == TIME:
+            (low, usual, high), (least, most) = found[1], claimed
+            shown, verdict = [f"{usual:.2f} [{low:.2f}, {high:.2f}]"], ["yes"]
+            if high < least or low > most:
+                verdict = ["no"]
+            elif 1 - usual < (1 - most) / 2:
+                verdict = ["at one end only"]
+        else:
+            percent = [[100 * share for share in shares] for shares in found]
+            shown = [f"{usual:.1f} [{low:.1f}, {high:.1f}]" for low, usual, high in percent]
+            verdict = ["yes" if low <= of <= high else "no" for of, (low, _, high) in zip(claimed, percent)]
+        print(f"| {label} | {' to '.join(f'{of:.{2 if part == TIME else 1}f}' for of in dict.fromkeys(claimed))} | {' to '.join(shown)} | {', '.join(dict.fromkeys(verdict))} |")
+
+
+def summary(path, commit):
+    print(f"{made(commit)}    make evaluate-letters\n\n| # | claimed | found | same point made |\n|---:|---|---|---|")
     lines = load(path)
     for row, claimed in CLAIMED.items():
         if row in ROWS:
@@ -417,11 +512,11 @@ def summary(path):
             found, verdict = found_elsewhere(row)
         elif row == 12:
             net, slower = (cell("guard.md", "arms", ["1%/min"], column) for column in ("of what was held", "slowdown"))
-            found, verdict = f"six programs gave back {net:.0f} % net, slowdown {slower:+.1f} % ([guard.md](guard.md))", "yes" if net >= 5 and slower < 5 else "no"
+            found, verdict = f"six programs gave back {net:.0f} % net, slowdown {slower:+.1f} % {source('guard.md', 'made')}", "yes" if net >= 5 and slower < 5 else "no"
         else:
             found, verdict = NOT_HERE, "not here"
         print(f"| {row} | {claimed} | {found} | {verdict} |")
 
 
 if __name__ == "__main__":
-    {of.__name__: of for of in (run, keep, table, summary)}[sys.argv[1]](*sys.argv[2:])
+    {of.__name__: of for of in (run, keep, table, prices, summary)}[sys.argv[1]](*sys.argv[2:])

@@ -28,12 +28,10 @@ impl Group {
         gives_programs: bool,
         asks: Asks,
     ) -> Holder<'_> {
-        // Of one whose working set is to stay it is not known which pages that are.
-        let keeps_some = matches!(self.rule.park_keep, Keep::WorkingSet);
-        let rests = self.rests_for >= self.rule.min_age && !keeps_some;
-        let is_away = asks == Asks::OfHostNow && rests;
+        let is_away = asks == Asks::OfHostNow && self.rests_for >= self.rule.min_age;
         let kept_pages = match self.rule.park_keep {
             Keep::Bytes(bytes) if is_away => bytes.div_ceil(PAGE_BYTES),
+            // The working set of one that rests is what others use of it: that is within the least age.
             Keep::Bytes(_) | Keep::Nothing | Keep::WorkingSet => 0,
         };
         Holder {

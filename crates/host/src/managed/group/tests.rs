@@ -77,6 +77,12 @@ fn where_the_host_is_short_a_group_that_rests_goes_first_and_whole_but_for_what_
         assert_eq!(told(&group, Asks::OfHostNow), (rest_s, most));
         assert_eq!(told(&group, Asks::OfHostAhead), (0, 1000));
     }
+    // What is in use of one that does nothing: what others use of it.
+    group.rule.park_keep = Keep::WorkingSet;
+    assert_eq!(told(&group, Asks::OfHostNow), (60, 1000));
+    let older_than = group.holder(GroupId(1), true, Asks::OfHostNow).older_than;
+    assert_eq!(older_than, rule.min_age_when_short);
+    assert!(!older_than.is_zero(), "what was used just now stays");
 }
 
 #[test]

@@ -417,7 +417,7 @@ impl Managed {
             if let Some(group) = self.groups.get_mut(id) {
                 let idle = Idle {
                     older_than: group.least_age(asks),
-                    with_once: asks == Asks::BelowLimit,
+                    with_once: asks.takes_once(),
                 };
                 nr_going += (self.caches).drop_oldest(group, idle, *nr_pages, swap_room_pages);
             }

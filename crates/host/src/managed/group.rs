@@ -53,6 +53,13 @@ pub(super) enum Asks {
     OfRule,
 }
 
+impl Asks {
+    /// Whether page cache that was read once goes whatever its age.
+    pub(super) fn takes_once(self) -> bool {
+        matches!(self, Asks::OfHostNow | Asks::BelowLimit)
+    }
+}
+
 /// What keeps a group above its rule's `memory`.
 #[derive(Debug, Default)]
 pub(super) struct Stuck {

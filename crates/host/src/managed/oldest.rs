@@ -4,7 +4,7 @@
 //! (`strata_control::shortage`), what goes then (`strata_control::oldest`), nor by which hand (`acts`).
 //!
 //! **Invariants** I1: what was accessed within the least age of a group stays, whoever asks; but what is frozen uses nothing, and page cache that
-//!   was read once goes below a limit.
+//!   was read once goes below a limit, and where the host is short.
 
 use super::group::{Asks, Group};
 use super::limits::Limited;

@@ -49,7 +49,7 @@ impl Group {
             older_than: self.least_age(asks),
             spares_code: self.rule.protects_code,
             objects: None,
-            cache: (self.cache).to_give(self.cache_above_low_pages(), asks == Asks::BelowLimit),
+            cache: (self.cache).to_give(self.cache_above_low_pages(), asks.takes_once()),
         }
     }
 

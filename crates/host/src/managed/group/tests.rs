@@ -1,6 +1,7 @@
 //! What a group tells of itself.
 
 use super::*;
+use crate::engine::census::cache::GroupCache;
 use crate::park::Keep;
 use strata_linux::cgroup::mount_point;
 
@@ -83,6 +84,24 @@ fn where_the_host_is_short_a_group_that_rests_goes_first_and_whole_but_for_what_
     let older_than = group.holder(GroupId(1), true, Asks::OfHostNow).older_than;
     assert_eq!(older_than, rule.min_age_when_short);
     assert!(!older_than.is_zero(), "what was used just now stays");
+}
+
+#[test]
+fn page_cache_that_was_read_once_goes_whatever_its_age_where_memory_is_short() {
+    let rule = Rule::default();
+    let reader = GroupReader::open(&mount_point().expect("cgroups")).expect("a group");
+    let mut group = Group::new(&Chosen {
+        reader,
+        pids: Vec::new(),
+        rule: &rule,
+    });
+    group.cache.found(GroupCache::default());
+    let with_once = |asks| {
+        let cache = group.holder(GroupId(1), true, asks).cache;
+        cache.expect("a census has told").with_once
+    };
+    assert!(with_once(Asks::OfHostNow) && with_once(Asks::BelowLimit));
+    assert!(!with_once(Asks::OfHostAhead) && !with_once(Asks::OfRule));
 }
 
 #[test]

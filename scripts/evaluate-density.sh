@@ -46,8 +46,11 @@ if [ "$part" = real ]; then
 fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-# What guard-agents.toml says of containers, for the groups of this evaluation alone: others of this machine are nobody's to take from.
-printf '[[rule]]\ncgroup = "/density/*"\npromise = "0.5%%/min"\nwhen_short = "freeze"\n' >"$work/guard"
+# Guard-agents.toml with its rule for containers alone, for the groups of this evaluation: others of this machine are nobody's to take from.
+# Sessions here, and the time between them, are shorter than its park_after.
+awk -v RS= -v ORS='\n\n' '!/\[\[rule\]\]/ || /\ncontainer = /' packaging/systemd/guard-agents.toml |
+    sed 's|^container = .*|cgroup = "/density/*"|; /^park_after = /d' >"$work/guard"
+[ "$(grep -c '^\[\[rule\]\]\|^cgroup = "/density' "$work/guard")" = 2 ] || fail "guard-agents.toml has no rule for containers"
 measure() {
     if [ "$part" = tabs ]; then
         python3 -B scripts/density/tabs.py "$1" --tabs "$count" --mib "$mib" --step "$step"

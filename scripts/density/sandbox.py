@@ -3,7 +3,8 @@ read and nobody uses again, a hundred files of 100 kB of which a call reads ten.
 
   sandbox.py NUMBER LOG FOLDER SESSION_S AWAY_S PAUSE_S [knows]
 
-With `knows` the sandbox pages out what it does not use: the seldom used part after each call, all of it after each session."""
+With `knows` the sandbox pages out what it does not use: the text once it has been read, the seldom used part after each call, all of it after
+each session."""
 import json
 import mmap
 import os
@@ -16,7 +17,8 @@ MADV_PAGEOUT = 21
 agent, knows = Agent(), sys.argv[7:] == ["knows"]
 chance = agent.chance
 with open(f"{agent.folder}/text", "rb") as source:
-    text = source.read()
+    text = mmap.mmap(-1, os.fstat(source.fileno()).st_size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    source.readinto(text)
 
 
 def filled(size):
@@ -54,5 +56,6 @@ def call():
 
 
 if knows:
+    text.madvise(MADV_PAGEOUT)
     agent.work(call, lambda: seldom.madvise(MADV_PAGEOUT), lambda: hot.madvise(MADV_PAGEOUT))
 agent.work(call)

@@ -3,21 +3,22 @@
 # Rewrites the tables of docs/validation/density.md; the words around them stay.
 #   PART=density    (the default) ROUNDS (3) rounds of ARMS (kernel kernel180 guard knows earlyoom oomd), SANDBOXES (90) of which one more
 #                   starts each STEP (3) s, in MIB (6000) MiB; HOLD (150) seconds after the last one
-#   PART=leak       the same with one group that grows by 20 MiB a second from the 20th start on
+#   PART=leak       the same with one group that grows by 20 MiB a second from start LEAK_AT (20) on, which may be after the last one; the others'
+#                   calls within LEAK_SPAN (10) starts before that and after it are told apart; ARMS kernel and guard
 #   PART=real       the same with sandboxes of real programs, ARMS kernel and guard, SANDBOXES 45, STEP 6, HOLD 60
 #   PART=tabs       one more tab of chromium each STEP (3) s, up to TABS (110), in MIB (2500) MiB, ARMS kernel and guard
 # GUEST='--kernel 6.12' runs density or leak in a guest, with cgroup v2 and an emulated processor: counts say something there, times do not.
-# SANDBOXES 12, MIB 1200, STEP 15, HOLD 120 and one round then.
+# SANDBOXES 12, MIB 1200, STEP 15, HOLD 120, LEAK_AT 8, LEAK_SPAN 4 and one round then.
 # Locks most of this machine's memory meanwhile: nothing else should run. QUICK=1 is one round, of 60 sandboxes, 30 real ones in 4000 MiB or 60 tabs
 # in 1500, which rewrites nothing. STRATA names another binary. Programs that the machine lacks are put below target/; an arm that can't run is told and left out.
 source "$(dirname "$0")/lib.sh"
 
 part=${PART:-density} quick=${QUICK:-}
-[ -z "${GUEST:-}" ] || : "${SANDBOXES:=12}" "${MIB:=1200}" "${STEP:=15}" "${HOLD:=120}" "${ROUNDS:=1}"
+[ -z "${GUEST:-}" ] || : "${SANDBOXES:=12}" "${MIB:=1200}" "${STEP:=15}" "${HOLD:=120}" "${ROUNDS:=1}" "${LEAK_AT:=8}" "${LEAK_SPAN:=4}"
 arms="kernel guard" count=${SANDBOXES:-90} mib=${MIB:-6000} step=${STEP:-3} hold=${HOLD:-150} starts="40 50" options=() needed=()
 case $part in
 density) arms="kernel kernel180 guard knows earlyoom oomd" ;;
-leak) options=(--leak 20) ;;
+leak) options=(--leak 20 --leak-at "${LEAK_AT:=20}" --leak-span "${LEAK_SPAN:=10}") ;;
 real) count=${SANDBOXES:-45} step=${STEP:-6} hold=${HOLD:-60} starts="20 30" options=(--real) ;;
 tabs) count=${TABS:-110} mib=${MIB:-2500} needed=(chromium-headless-shell:chromium) ;;
 *) fail "PART is density, leak, real or tabs" ;;
@@ -74,7 +75,8 @@ run() {
     done
 }
 in_guest() {
-    local asked=(IN_GUEST=1 PART="$part" ROUNDS="$rounds" SANDBOXES="$count" MIB="$mib" HOLD="$hold" STEP="$step" ARMS="$arms" STRATA="$STRATA" WORK=/disk/density)
+    local asked=(IN_GUEST=1 PART="$part" ROUNDS="$rounds" SANDBOXES="$count" MIB="$mib" HOLD="$hold" STEP="$step" ARMS="$arms" STRATA="$STRATA" WORK=/disk/density
+        LEAK_AT="${LEAK_AT:-}" LEAK_SPAN="${LEAK_SPAN:-}")
     # shellcheck disable=SC2086
     scripts/guest.sh --mem 3072 --disk 2048 --timeout 7200 $GUEST -- env "${asked[@]}" scripts/evaluate-density.sh | tr -d '\r'
 }
@@ -87,6 +89,7 @@ if [ -n "${GUEST:-}" ]; then in_guest; else run; fi | tee "$work/found" >&2
 { python3 -B scripts/density/table.py $starts <"$work/found"; [ -z "${skipped:-}" ] || printf '\n%s\n' "$skipped"; } | tee "$work/found.md"
 [ -z "$quick" ] || exit 0
 [ "$part" = tabs ] && asked="TABS=$count STEP=$step" || asked="SANDBOXES=$count STEP=$step HOLD=$hold"
+[ "$part" != leak ] || asked+=" LEAK_AT=$LEAK_AT LEAK_SPAN=$LEAK_SPAN"
 {
     printf '%s, commit %s, kernel %s, %s processors, by\n\n    ROUNDS=%s %s MIB=%s ARMS="%s" PART=%s%s make evaluate-density\n\n' "$(date -u +%Y-%m-%d)" \
         "$(git rev-parse --short HEAD)" "$(uname -r)" "$(nproc)" "$rounds" "$asked" "$mib" "$arms" "$part" "${GUEST:+ GUEST=\"$GUEST\"}"

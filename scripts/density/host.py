@@ -174,6 +174,15 @@ class Host(contextlib.ExitStack):
                 with contextlib.suppress(OSError):
                     write(f"/proc/{pid}/oom_score_adj", 1000)
 
+    def frozen(self):
+        """Groups that are frozen now."""
+        (file, frozen), top, found = ("freezer.state", "FROZEN") if HAS_V1 else ("cgroup.freeze", "1"), self.tops[-1], set()
+        for name in os.listdir(top):
+            if os.path.exists(path := f"{top}/{name}/{file}"):
+                with open(path) as state:
+                    found |= {name} if state.read().strip() == frozen else set()
+        return found
+
     def thaw(self):
         """What is frozen on cgroup v1 can't die."""
         for top in self.tops:

@@ -10,12 +10,12 @@ from host import quantile
 ANSWERED_WITHIN_MS = 250
 
 
-def told(values, unit="", worst=max):
+def told(values, worst=max, digits=0):
     values = [value for value in values if value is not None]
     if not values:
         return "-"
-    text = f"{statistics.median(values):.0f}{unit}"
-    return text if len(values) == 1 else f"{text} ({worst(values):.0f})"
+    text = f"{statistics.median(values):.{digits}f}"
+    return text if len(values) == 1 else f"{text} ({worst(values):.{digits}f})"
 
 
 def row_of(run, kind, low):
@@ -54,9 +54,24 @@ def sandboxes(arms, starts):
         + [told([run[name] for run in runs]) for name in ("nr_killed", "kernel_cpu_s_at_150_s")] + costs(runs)
         for arm, runs in arms.items()
     })
-    if any(run["has_leak_ended"] for runs in arms.values() for run in runs):
-        ended = [f"{arm}: {sum(run['has_leak_ended'] for run in runs)} of {len(runs)}" for arm, runs in arms.items()]
-        print(f"\nThe group that leaks was ended: {', '.join(ended)}.")
+    leaky = {arm: of for arm, runs in arms.items() if (of := [run for run in runs if "beside_leak" in run])}
+    if leaky:
+        leaks(leaky)
+
+
+def leaks(arms):
+    rows = {}
+    for arm, runs in arms.items():
+        of = [run["beside_leak"] for run in runs]
+        p99 = {span: [each[span]["p99"] for each in of] for span in ("before", "after", "later")}
+        cells = [told(p99["before"])]
+        for span in ("after", "later"):
+            both = zip(p99["before"], p99[span])
+            cells += [told(p99[span]), told([ms / before for before, ms in both if before and ms], digits=2)]
+        cells.append(", ".join(told([each[span]["n"] for each in of], worst=min) for span in p99))
+        rows[arm] = [*cells, told([run["nr_frozen"] for run in runs]), ", ".join(sorted({run["leak"] for run in runs}))]
+    print(f"\nCalls of the others, ms, 99 %: within {of[0]['seconds']:.0f} s before the group began to leak, as long after, and later; how many calls those were;\nhow many of the others were frozen; what became of the group.\n")
+    table(["before", "after", "of before", "later", "of before", "calls", "others frozen", "leak"], rows)
 
 
 def calls(arms, lows, starts):

@@ -14,7 +14,7 @@ use std::fmt::Display;
 use strata_host::run::{ActuatorChoice, Ending, EvictionReport, PolicyChoice, Report, UsageReport};
 use strata_linux::access::Grain;
 use strata_linux::units::Bytes;
-use strata_sim::report::grouped as count;
+use strata_sim::table::grouped as count;
 
 pub(crate) use compare::comparison;
 pub(crate) use live::{budget, groups, order, status};

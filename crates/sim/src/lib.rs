@@ -58,12 +58,12 @@ pub use mechanism::{KernelPolicy, TierSetup};
 pub use memory::{MemorySize, PAGE_BYTES};
 pub use order::{IntervalOrder, UnknownOrder};
 pub use outcome::{
-    AgeShare, GenerationPages, GroupCounts, NR_TIERS_MAX, Outcome, Reclaim, Sample, TierCounts,
+    AgeShare, CacheCounts, GenerationPages, GroupCounts, NR_TIERS_MAX, Outcome, Reclaim, Sample,
+    SteeringCounts, TierCounts, TierRecord,
 };
 pub use ratio::Ratio;
 pub use runs::{Jobs, Run, RunsError, run_bytes_max};
-pub use simulate::{NoProgress, Progress, Setup, SimError, Simulate};
+pub use simulate::{Hierarchy, NoProgress, Progress, Setup, SimError, Simulate, SteeredSetup};
 pub use spec::{PolicySpec, suggestion};
-pub use steered::{CacheCounts, Hierarchy, SteeredSetup, SteeringCounts, TierRecord};
 pub use strata_control::{Actuator, Config as Tunables};
 pub use workload::{LoadError, Page, PageEnd, PageId, Request, Workload, WorkloadBuilder};

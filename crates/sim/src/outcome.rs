@@ -94,7 +94,7 @@ pub struct Reclaim {
     pub time_in_generations: Vec<AgeShare>,
     /// What the control loop did; `None` where nobody steers.
     #[serde(rename = "steered", skip_serializing_if = "Option::is_none")]
-    pub steering: Option<Box<crate::steered::SteeringCounts>>,
+    pub steering: Option<Box<SteeringCounts>>,
     /// What moved between tiers; `None` without tiers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tiers: Option<TierCounts>,
@@ -195,6 +195,104 @@ pub struct TierCounts {
     /// What the engine counts of demotion and promotion.
     #[serde(flatten)]
     pub stats: strata_lru::TieringStats,
+}
+
+/// What the control loop did; pages are base pages, times virtual nanoseconds, which are written as milliseconds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SteeringCounts {
+    /// How long the run took.
+    #[serde(rename = "time_ms", serialize_with = "as_ms")]
+    pub time_ns: u64,
+    /// Requests whose page had been in memory before.
+    #[serde(skip)]
+    pub nr_refaults: u64,
+    /// Those of all requests.
+    pub refault_ratio: Ratio,
+    /// For how long pages were taken one by one while usage was near the budget.
+    #[serde(rename = "pageout_ms", serialize_with = "as_ms")]
+    pub pageout_ns: u64,
+    /// For how long the kernel reclaimed because Strata asked.
+    #[serde(rename = "kernel_ms", serialize_with = "as_ms")]
+    pub kernel_ns: u64,
+    /// For how long it was left to the programs, in their own faults.
+    #[serde(rename = "programs_ms", serialize_with = "as_ms")]
+    pub programs_ns: u64,
+    /// Taken one by one.
+    #[serde(rename = "paged_out_pages")]
+    pub nr_paged_out_pages: u64,
+    /// Freed by the kernel because Strata asked.
+    #[serde(rename = "reclaimed_ahead_pages")]
+    pub nr_reclaimed_ahead_pages: u64,
+    /// Freed by the kernel in faults of the programs.
+    #[serde(rename = "reclaimed_in_faults_pages")]
+    pub nr_reclaimed_in_faults_pages: u64,
+    /// What Strata's threads took of the processors.
+    #[serde(rename = "strata_cpu_ms", serialize_with = "as_ms")]
+    pub cpu_ns: u64,
+    /// Walks of all page tables.
+    #[serde(rename = "walks")]
+    pub nr_walks: u64,
+    /// Ticks of the loop.
+    #[serde(rename = "ticks")]
+    pub nr_ticks: u64,
+    /// Most pages in memory at a time.
+    pub peak_pages: u64,
+    /// By how many of them that was above the budget.
+    pub peak_above_budget_pages: u64,
+    /// How often the limit gave way.
+    #[serde(rename = "limit_raises")]
+    pub nr_limit_raises: u64,
+    /// Where it stood at most.
+    pub limit_peak_pages: u64,
+    /// What became of page cache that no program had mapped; `None` where it was left to the kernel.
+    #[serde(rename = "page_cache", skip_serializing_if = "Option::is_none")]
+    pub cache: Option<CacheCounts>,
+}
+
+fn as_ms<S: Serializer>(ns: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(ns / 1_000_000)
+}
+
+/// What became of page cache; counts of pages unless said otherwise.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CacheCounts {
+    /// Censuses of it (a number of censuses).
+    pub censuses: u64,
+    /// Dropped after they were read at most once.
+    pub once_pages: u64,
+    /// Dropped after they were read again.
+    pub again_pages: u64,
+    /// In a loop: dropped a moment after they had come in.
+    pub newcomers_pages: u64,
+    /// Chosen to be dropped and left because they were dirty or mapped by then.
+    pub left_pages: u64,
+    /// Part of `once_pages` and `again_pages` that was read again within a minute.
+    pub returned_pages: u64,
+    /// Came to memory since the first census; not what came between two looks that lie 2 s or more apart, nor after the last.
+    pub in_pages: u64,
+    /// Part of `in_pages` that had been in memory before, as far as that is remembered.
+    pub in_again_pages: u64,
+    /// Came to memory and found no room in the buffer: too many between two looks.
+    pub lost_pages: u64,
+    /// What became of pages by tier, newcomers not among them.
+    pub tiers: Vec<TierRecord>,
+}
+
+/// What became of page cache of one tier.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TierRecord {
+    /// Number of the tier.
+    pub tier: u64,
+    /// Of its pages.
+    #[serde(flatten)]
+    pub counts: strata_control::page_cache::TierCounts,
+}
+
+impl CacheCounts {
+    /// All that was dropped.
+    pub fn dropped_pages(&self) -> u64 {
+        self.once_pages + self.again_pages + self.newcomers_pages
+    }
 }
 
 /// Tiers there can be.

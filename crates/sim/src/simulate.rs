@@ -2,6 +2,7 @@
 //!
 //! **Owns** the trait, the setup and the errors. **Does not own** any policy.
 
+use strata_control::{Actuator, CgroupVersion, Config};
 use strata_lru::Swappiness;
 
 use crate::{
@@ -9,7 +10,6 @@ use crate::{
     mechanism::TierSetup,
     memory::MemorySize,
     outcome::Outcome,
-    steered::SteeredSetup,
     workload::Workload,
 };
 
@@ -40,6 +40,59 @@ impl Setup {
         Setup {
             memory_pages,
             ..Setup::default()
+        }
+    }
+}
+
+/// Which version of cgroups the group is on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Hierarchy {
+    /// `memory.limit_in_bytes`, and dips of it to have the kernel reclaim.
+    V1,
+    /// `memory.max`, `memory.high` and `memory.reclaim`.
+    #[default]
+    V2,
+}
+
+impl Hierarchy {
+    pub(crate) fn version(self) -> CgroupVersion {
+        match self {
+            Hierarchy::V1 => CgroupVersion::V1,
+            Hierarchy::V2 => CgroupVersion::V2,
+        }
+    }
+}
+
+/// How Strata holds the budget, which is the memory of the run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SteeredSetup {
+    /// Processors of the machine.
+    pub nr_processors: u32,
+    /// Threads of each program; a program is a space of the trace.
+    pub threads_per_program: u32,
+    /// Who may take the pages.
+    pub actuator: Actuator,
+    /// Which version of cgroups.
+    pub hierarchy: Hierarchy,
+    /// Whether page cache that no program has mapped is looked at and dropped, where the trace has accesses through
+    /// descriptors.
+    pub drops_cache: bool,
+    /// What the loop's judgements are made by.
+    pub config: Config,
+    /// Whether [`Progress::trace`] is told each tick.
+    pub is_traced: bool,
+}
+
+impl Default for SteeredSetup {
+    fn default() -> SteeredSetup {
+        SteeredSetup {
+            nr_processors: 2,
+            threads_per_program: 1,
+            actuator: Actuator::Auto,
+            hierarchy: Hierarchy::default(),
+            drops_cache: true,
+            config: Config::default(),
+            is_traced: false,
         }
     }
 }

@@ -3,17 +3,20 @@
 //! Those of the engine (`mglru`, `two-list`, `strata`) have the models and options of [`EngineSpec`]; the baselines `lru`,
 //! `fifo`, `clock`, `opt`, `sieve` and `s3-fifo` have none.
 //!
-//! **Owns** which of both a name means. **Does not own** any policy, or the syntax (`strata_lru::EngineSpec`).
+//! **Owns** which of both a name means, and whether one of the engine is played alone, on tiers or steered. **Does not
+//! own** any policy, or the syntax (`strata_lru::EngineSpec`).
 
 use std::{fmt, str::FromStr, sync::Arc};
 
-use strata_lru::{BadText, EnginePolicy, EngineSpec, KernelModel};
+use strata_lru::{BadText, EnginePolicy, EngineSpec, KernelModel, MultiGen, TwoList};
 use strata_trace::did_you_mean;
 
 use crate::{
     baseline::Baseline,
+    mechanism::{Driver, Machine, tiers},
     outcome::Outcome,
     simulate::{Progress, Setup, SimError, Simulate},
+    steered,
     workload::Workload,
 };
 
@@ -88,6 +91,32 @@ fn parse(text: &str) -> Result<Arc<dyn Simulate>, String> {
 impl fmt::Display for PolicySpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.text)
+    }
+}
+
+impl Simulate for EnginePolicy {
+    fn run(
+        &self,
+        workload: &Workload,
+        setup: &Setup,
+        progress: &dyn Progress,
+    ) -> Result<Outcome, SimError> {
+        if let Some(steered) = &setup.steered {
+            return steered::run(self, steered, workload, setup, progress);
+        }
+        if let Some(tiers) = &setup.tiers {
+            return tiers::run(self, tiers, workload, setup, progress);
+        }
+        match self {
+            EnginePolicy::MultiGen(config) => {
+                let policy = MultiGen::new(config.clone())?;
+                Machine::new(policy, Driver::Mechanism, workload, setup)?.run(progress)
+            }
+            EnginePolicy::TwoList(config) => {
+                let policy = TwoList::new(config.clone())?;
+                Machine::new(policy, Driver::Policy, workload, setup)?.run(progress)
+            }
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Tables for people: columns as wide as their widest cell, two spaces between them.
+//! Tables for people: columns as wide as their widest cell, two spaces between them; digits in threes.
 //!
 //! **Owns** the spacing. **Does not own** what stands in the cells.
 
@@ -44,4 +44,17 @@ pub fn aligned<R: AsRef<[String]>>(head: &str, rows: impl IntoIterator<Item = R>
     }
     let lines = lines.iter().map(|line| line.trim_end().to_owned() + "\n");
     lines.collect()
+}
+
+/// Digits in threes.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }

@@ -1,24 +1,19 @@
-//! The door every trace comes through: a stream of batches of accesses.
+//! What every trace is read through: a stream of batches of accesses.
 //!
-//! **Owns** [`AccessReader`], [`open`] and what may be asked for when opening. **Does not own** any
-//! format (`formats`) nor how bytes get here (`input`).
+//! **Owns** [`AccessReader`] and what may be asked for when opening. **Does not own** opening, nor any
+//! format (`formats`), nor how bytes get here (`input`).
 //!
 //! **Invariants**
 //! - I1: memory is bounded, whatever the trace says of itself: one batch and one input buffer.
 //! - I2: the sizes of batches never change what is read.
 
-use std::fs::File;
-use std::io::Read;
 use std::num::NonZeroU32;
-use std::path::Path;
 
 use crate::access::{Access, Backing, Freed, Via};
 use crate::columns::Columns;
-use crate::error::{Reason, TraceError};
+use crate::error::TraceError;
 use crate::format::Format;
-use crate::formats;
 use crate::generator::Generator;
-use crate::input::{Compression, Input, Progress};
 use crate::recording::{RecordingInfo, Told};
 
 /// Most accesses a batch holds.
@@ -119,60 +114,4 @@ pub struct OpenOptions {
     pub id_bytes: Option<NonZeroU32>,
     /// The columns of `csv` and `txt`.
     pub columns: Columns,
-}
-
-/// An opened trace.
-#[derive(Debug)]
-pub struct Opened {
-    /// Accesses of the trace.
-    pub reader: Box<dyn AccessReader>,
-    /// Format of the trace, as asked for or as guessed.
-    pub format: Format,
-    /// How the file is compressed.
-    pub compression: Compression,
-    /// How far the file has been read.
-    pub progress: Progress,
-}
-
-/// Opens the trace at `path`, compressed or not.
-///
-/// # Errors
-/// It can't be opened or is broken at its beginning, or its format can't be guessed.
-pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Opened, TraceError> {
-    let path = path.as_ref();
-    let name = path.display().to_string();
-    let cannot_open = |error: std::io::Error| {
-        let reason = match error.kind() {
-            std::io::ErrorKind::NotFound => Reason::NotFound,
-            _ => error.into(),
-        };
-        TraceError::new(&name, None, reason)
-    };
-    let file = File::open(path).map_err(cannot_open)?;
-    let metadata = file.metadata().map_err(cannot_open)?;
-    // A pipe has no length, and opening a directory fails only at the first read.
-    let total_bytes = metadata.is_file().then_some(metadata.len());
-    open_stream(&name, file, total_bytes, options)
-}
-
-/// As [`open`], for bytes that come from elsewhere; `name` stands in errors and its ending helps
-/// to guess the format.
-///
-/// # Errors
-/// As [`open`].
-pub fn open_stream(
-    name: &str,
-    stream: impl Read + Send + 'static,
-    total_bytes: Option<u64>,
-    options: &OpenOptions,
-) -> Result<Opened, TraceError> {
-    let input = Input::open(name, stream, total_bytes)?;
-    let (compression, progress) = (input.compression(), input.progress().clone());
-    let (reader, format) = formats::open(input, options)?;
-    Ok(Opened {
-        reader,
-        format,
-        compression,
-        progress,
-    })
 }

@@ -11,7 +11,7 @@ use strata_host::compare::{ArmRatios, ArmSummary, Comparison, KernelLimit, Metri
 use strata_linux::units::Bytes;
 use strata_sim::table::aligned;
 
-use strata_sim::report::grouped as count;
+use strata_sim::table::grouped as count;
 
 /// The whole of it, each line ended.
 pub(crate) fn comparison(comparison: &Comparison) -> String {

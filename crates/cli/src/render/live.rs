@@ -9,7 +9,7 @@ use strata_host::run::{EvictionReport, UsageReport};
 use strata_linux::units::Bytes;
 use strata_sim::table::aligned;
 
-use strata_sim::report::grouped as count;
+use strata_sim::table::grouped as count;
 
 use super::{Lines, PAGE_BYTES, above_budget, evicted, pages, seconds, working_set};
 

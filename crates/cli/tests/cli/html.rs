@@ -111,7 +111,7 @@ fn a_recording_has_its_heat_map_its_ages_and_the_budget_that_plan_tells() {
         .lines()
         .find(|line| line.contains(">safe</td>"))
         .expect("a row");
-    let bytes = format!("{} bytes", strata_sim::report::grouped(safe));
+    let bytes = format!("{} bytes", strata_sim::table::grouped(safe));
     assert!(row.contains(&bytes), "{row}, not {bytes}");
     assert!(!html.contains("This is of a sample"));
 }

@@ -45,7 +45,7 @@ mod groups;
 pub(crate) mod layout;
 pub(crate) mod memory;
 mod reclaim;
-mod tiers;
+pub(crate) mod tiers;
 mod walk;
 mod writeback;
 
@@ -57,8 +57,8 @@ pub(crate) use reclaim::Driver;
 pub use tiers::TierSetup;
 
 use strata_lru::{
-    AccessVia, Arrival, Cause, EvictBatch, FolioId, GoneCause, GroupId, Kind, Limits, MultiGen,
-    NodeId, Order, Policy, TimeMs, TwoList, Verdict, WriteState,
+    AccessVia, Arrival, Cause, EvictBatch, FolioId, GoneCause, GroupId, Kind, Limits, NodeId,
+    Order, Policy, TimeMs, Verdict, WriteState,
 };
 use strata_trace::{Backing, Op, Via};
 
@@ -72,7 +72,7 @@ use self::{
 use crate::{
     generations::time_by_age,
     outcome::{Outcome, Reclaim, Sample},
-    simulate::{PROGRESS_REQUESTS, Progress, Setup, SimError, Simulate},
+    simulate::{PROGRESS_REQUESTS, Progress, Setup, SimError},
     workload::{PageId, Request, Workload, ends_before, next_end},
 };
 
@@ -87,32 +87,6 @@ const BATCHES_PER_MEMORY: u32 = 32;
 
 /// A reclaim policy that needs a mechanism, to be replayed.
 pub use strata_lru::EnginePolicy as KernelPolicy;
-
-impl Simulate for KernelPolicy {
-    fn run(
-        &self,
-        workload: &Workload,
-        setup: &Setup,
-        progress: &dyn Progress,
-    ) -> Result<Outcome, SimError> {
-        if let Some(steered) = &setup.steered {
-            return crate::steered::run(self, steered, workload, setup, progress);
-        }
-        if let Some(tiers) = &setup.tiers {
-            return tiers::run(self, tiers, workload, setup, progress);
-        }
-        match self {
-            KernelPolicy::MultiGen(config) => {
-                let policy = MultiGen::new(config.clone())?;
-                Machine::new(policy, Driver::Mechanism, workload, setup)?.run(progress)
-            }
-            KernelPolicy::TwoList(config) => {
-                let policy = TwoList::new(config.clone())?;
-                Machine::new(policy, Driver::Policy, workload, setup)?.run(progress)
-            }
-        }
-    }
-}
 
 /// One replay.
 #[derive(Debug)]
@@ -179,7 +153,7 @@ impl Looks {
 }
 
 impl<'w, P: Policy> Machine<'w, P> {
-    fn new(
+    pub(crate) fn new(
         mut policy: P,
         driver: Driver,
         workload: &'w Workload,
@@ -218,7 +192,7 @@ impl<'w, P: Policy> Machine<'w, P> {
         })
     }
 
-    fn run(mut self, progress: &dyn Progress) -> Result<Outcome, SimError> {
+    pub(crate) fn run(mut self, progress: &dyn Progress) -> Result<Outcome, SimError> {
         let requests = self.workload.requests();
         let sample_every = requests.len().div_ceil(NR_SAMPLES).max(1);
         let (mut position, mut ends) = (0, self.workload.ends());

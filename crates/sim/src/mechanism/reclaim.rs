@@ -12,10 +12,10 @@
 
 use strata_lru::{
     Aborting, Ageing, Excess, FolioId, Goal, GroupId, Isolated, Kind, NodeId, Origin, Policy,
-    Reclaim, ReclaimRequest, RelaxedWalk, Step, Target, Verdict,
+    Reclaim, ReclaimRequest, RelaxedWalk, Step, Swappiness, Target, Verdict,
 };
 
-use super::Machine;
+use super::{Machine, walk::PageTables};
 use crate::simulate::SimError;
 
 /// The priority of relaxed scanning.
@@ -48,6 +48,25 @@ pub(crate) enum Driver {
 }
 
 impl<P: Policy> Machine<'_, P> {
+    /// Walks the group's page tables and begins a generation.
+    pub(super) fn walk(&mut self, group: GroupId, swappiness: Swappiness) -> Result<(), SimError> {
+        let now = self.now;
+        let all = |_: u32| true;
+        Ok(self
+            .tables()
+            .walk(group, NodeId::default(), swappiness, now, all)?)
+    }
+
+    /// Its page tables.
+    fn tables(&mut self) -> PageTables<'_, P> {
+        PageTables {
+            policy: &mut self.policy,
+            layout: &self.layout,
+            memory: &mut self.memory,
+            spaces: &mut self.spaces,
+        }
+    }
+
     /// Reclaims until a page can be charged.
     pub(super) fn make_room(&mut self, group: GroupId) -> Result<(), SimError> {
         let mut nr_in_vain = 0;

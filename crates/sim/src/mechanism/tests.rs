@@ -1,12 +1,15 @@
 //! The mechanism's promises, on small traces and with every policy that is played.
 
 use proptest::prelude::*;
-use strata_lru::{Ageing, Config, KernelModel, Swappiness, WalkStats};
+use strata_lru::{Ageing, Config, KernelModel, MultiGen, Swappiness, TwoList, WalkStats};
 use strata_trace::{Access, Freed, FreedPages, Generator, PageKey};
 
 use super::*;
 use crate::{
-    groups::GroupSpec, outcome::GroupCounts, simulate::NoProgress, spec::PolicySpec,
+    groups::GroupSpec,
+    outcome::GroupCounts,
+    simulate::{NoProgress, Simulate},
+    spec::PolicySpec,
     workload::WorkloadBuilder,
 };
 

@@ -16,12 +16,11 @@ use strata_lru::{
 use strata_trace::Backing;
 
 use super::{
-    Machine,
     bits::Bits,
     layout::{Layout, NR_TABLE_ENTRIES},
     memory::Memory,
 };
-use crate::{simulate::SimError, workload::Workload};
+use crate::workload::Workload;
 
 /// A space of page tables, as the policy knows it.
 #[derive(Clone, Debug)]
@@ -130,27 +129,6 @@ impl Spaces {
         // Numbers are given in ascending order.
         let position = self.spaces.partition_point(|space| space.id < id);
         self.spaces[position].tables.clone()
-    }
-}
-
-impl<P: Policy> Machine<'_, P> {
-    /// Walks the group's page tables and begins a generation.
-    pub(super) fn walk(&mut self, group: GroupId, swappiness: Swappiness) -> Result<(), SimError> {
-        let now = self.now;
-        let all = |_: u32| true;
-        Ok(self
-            .tables()
-            .walk(group, NodeId::default(), swappiness, now, all)?)
-    }
-
-    /// Its page tables.
-    pub(super) fn tables(&mut self) -> PageTables<'_, P> {
-        PageTables {
-            policy: &mut self.policy,
-            layout: &self.layout,
-            memory: &mut self.memory,
-            spaces: &mut self.spaces,
-        }
     }
 }
 

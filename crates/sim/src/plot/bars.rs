@@ -2,8 +2,8 @@
 //!
 //! **Owns** the bars. **Does not own** axes (`svg`), nor what the figures are.
 
-use super::svg::{Frame, Svg, short};
-use super::{COLOURS, PANEL_HEIGHT, WIDTH};
+use super::COLOURS;
+use super::svg::{Frame, PANEL_HEIGHT, Svg, WIDTH, short};
 
 /// A panel of stacked bars.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -11,61 +11,59 @@ mod generations;
 pub mod svg;
 
 pub use self::bars::{Bars, stacked_bars};
-use self::svg::{Frame, Svg};
-use crate::report::Record;
+use self::svg::{Frame, PANEL_HEIGHT, Svg, WIDTH};
+use crate::report::{Record, Report};
 
 /// Colours that can be told apart, also by those who see few: Okabe and Ito's, the yellow darkened.
 const COLOURS: [&str; 8] = [
     "#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#a89a00", "#555555",
 ];
 
-/// Pixels.
-const WIDTH: i64 = 860;
-const PANEL_HEIGHT: i64 = 340;
-
-/// A picture of the records: a panel a trace with a curve a policy where some trace has several
-/// amounts of memory; else a panel a run with its generations over time; else, as there are only
-/// baselines, a panel a trace with a dot a policy.
-pub(crate) fn picture(records: &[Record]) -> String {
-    let of_traces: Vec<&[Record]> = records.chunk_by(|a, b| a.trace == b.trace).collect();
-    let has_curves = of_traces.iter().any(|of_trace| {
-        let mut sizes = of_trace.iter().map(|record| record.memory_pages);
-        let first = sizes.next();
-        sizes.any(|size| Some(size) != first)
-    });
-    let with_generations: Vec<&Record> = records
-        .iter()
-        .filter(|record| {
-            record
-                .reclaim
-                .as_ref()
-                .is_some_and(|of| !of.counts.samples.is_empty())
-        })
-        .collect();
-    let are_generations = !has_curves && !with_generations.is_empty();
-    let nr_panels = match are_generations {
-        true => with_generations.len(),
-        false => of_traces.len(),
-    };
-    let mut svg = Svg::of_panels(nr_panels);
-    let frames = (0..).map(|number| Frame::of_panel(number, WIDTH, PANEL_HEIGHT));
-    if are_generations {
-        for (record, frame) in with_generations.into_iter().zip(frames) {
-            generations::draw(&mut svg, frame, record);
+impl Report {
+    /// A picture, as SVG: a panel a trace with a curve a policy where some trace has several
+    /// amounts of memory; else a panel a run with its generations over time; else, as there are only
+    /// baselines, a panel a trace with a dot a policy.
+    pub fn plot(&self) -> String {
+        let records = &self.runs;
+        let of_traces: Vec<&[Record]> = records.chunk_by(|a, b| a.trace == b.trace).collect();
+        let has_curves = of_traces.iter().any(|of_trace| {
+            let mut sizes = of_trace.iter().map(|record| record.memory_pages);
+            let first = sizes.next();
+            sizes.any(|size| Some(size) != first)
+        });
+        let with_generations: Vec<&Record> = records
+            .iter()
+            .filter(|record| {
+                record
+                    .reclaim
+                    .as_ref()
+                    .is_some_and(|of| !of.counts.samples.is_empty())
+            })
+            .collect();
+        let are_generations = !has_curves && !with_generations.is_empty();
+        let nr_panels = match are_generations {
+            true => with_generations.len(),
+            false => of_traces.len(),
+        };
+        let mut svg = Svg::of_panels(nr_panels);
+        let frames = (0..).map(|number| Frame::of_panel(number, WIDTH, PANEL_HEIGHT));
+        if are_generations {
+            for (record, frame) in with_generations.into_iter().zip(frames) {
+                generations::draw(&mut svg, frame, record);
+            }
+        } else {
+            for (of_trace, frame) in of_traces.into_iter().zip(frames) {
+                curves::draw(&mut svg, frame, of_trace);
+            }
         }
-    } else {
-        for (of_trace, frame) in of_traces.into_iter().zip(frames) {
-            curves::draw(&mut svg, frame, of_trace);
-        }
+        svg.finish()
     }
-    svg.finish()
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::{
-        Baseline, CostModel, Jobs, NoProgress, PolicySpec, Setup, Workload, report::Report,
-    };
+    use super::Report;
+    use crate::{Baseline, CostModel, Jobs, NoProgress, PolicySpec, Setup, Workload};
     use strata_trace::Generator;
 
     fn picture(names: &[&str], sizes: &[u32]) -> String {

@@ -4,7 +4,9 @@
 
 use std::fmt::{Display, Write};
 
-use super::{PANEL_HEIGHT, WIDTH};
+/// Pixels.
+pub(super) const WIDTH: i64 = 860;
+pub(super) const PANEL_HEIGHT: i64 = 340;
 
 /// Coordinates are in tenths of a pixel.
 const SCALE: i64 = 10;

@@ -2,8 +2,11 @@
 //!
 //! **Owns** the columns of the table. **Does not own** the counts, nor the names of their fields (`outcome`).
 
-use super::{Record, table::grouped};
-use crate::{outcome::GroupCounts, table::aligned};
+use super::Record;
+use crate::{
+    outcome::GroupCounts,
+    table::{aligned, grouped},
+};
 
 const HEADER: &str =
     "  <group|accesses|misses|ratio|refaults|evicted|swapped out|walks|in memory|low|high|max";

@@ -14,14 +14,11 @@ mod steered;
 mod table;
 mod tiers;
 
-pub use table::grouped;
-
 use serde::Serialize;
 
 use crate::{
     cost::{Cost, CostModel, Profile},
     outcome::{Outcome, Reclaim, by_kind},
-    plot,
     ratio::Ratio,
     runs::Run,
     workload::Workload,
@@ -161,11 +158,6 @@ impl Report {
     /// A line a run with a header, without the sizes over time.
     pub fn csv(&self) -> String {
         csv::text(&self.runs)
-    }
-
-    /// A picture, as SVG.
-    pub fn plot(&self) -> String {
-        plot::picture(&self.runs)
     }
 
     /// For people: a table a trace.

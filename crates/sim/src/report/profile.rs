@@ -2,8 +2,12 @@
 //!
 //! **Owns** the table. **Does not own** the shares, nor the prices (`cost`).
 
-use super::{Record, table::grouped};
-use crate::{cost::PARTS, ratio::Ratio, table::aligned};
+use super::Record;
+use crate::{
+    cost::PARTS,
+    ratio::Ratio,
+    table::{aligned, grouped},
+};
 
 /// The shares of each run that was profiled, and its time beside that of the first: usual [lowest, highest].
 pub(super) fn table(records: &[Record]) -> String {

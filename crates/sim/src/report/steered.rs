@@ -1,12 +1,12 @@
 //! What the control loop did in a steered run, for people.
 //!
-//! **Owns** the tables. **Does not own** the counts, nor the names of their fields (`steered`).
+//! **Owns** the tables. **Does not own** the counts, nor the names of their fields (`outcome`).
 
-use super::{Record, table::grouped};
+use super::Record;
 use crate::{
+    outcome::{CacheCounts, SteeringCounts},
     ratio::Ratio,
-    steered::{CacheCounts, SteeringCounts},
-    table::aligned,
+    table::{aligned, grouped},
 };
 
 /// Parts of 1000, with two decimals.

@@ -9,7 +9,7 @@
 //! **Owns** the columns and the spacing. **Does not own** the records.
 
 use super::{Record, groups, profile, steered, tiers};
-use crate::table::aligned;
+use crate::table::{aligned, grouped};
 
 /// What is told of a run.
 const MEASURES: [&str; 6] = [
@@ -120,19 +120,6 @@ fn measures(record: &Record) -> [String; MEASURES.len()] {
         count(reclaim.map(|reclaim| reclaim.counts.nr_ageing_runs)),
         seconds(record.estimated_time.total_ns),
     ]
-}
-
-/// Digits in threes.
-pub fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// With one decimal, rounded to the nearest.

@@ -2,8 +2,11 @@
 //!
 //! **Owns** the table. **Does not own** the counts, nor the names of their fields (`outcome`, `strata-lru`).
 
-use super::{Record, table::grouped};
-use crate::{outcome::TierCounts, table::aligned};
+use super::Record;
+use crate::{
+    outcome::TierCounts,
+    table::{aligned, grouped},
+};
 
 const HEADER: &str =
     "  <policy|memory|hits, fastest first|down|up|of that unmapped|rate limited|hint faults";

@@ -10,9 +10,9 @@
 //! tell, as those of a live one do. Requests are done one after the other, as by the thread of a live run; what came of them the
 //! loop hears at its next tick.
 //!
-//! **Owns** what one step does and costs, and the counts with their names in JSON. **Does not own** when a census comes and how
-//! much is dropped (`strata_control::drop_cache`, `admit_cache`), which pages those are (`strata_control::page_cache`), nor the
-//! played kernel (`mechanism`).
+//! **Owns** what one step does and costs. **Does not own** when a census comes and how much is dropped
+//! (`strata_control::drop_cache`, `admit_cache`), which pages those are (`strata_control::page_cache`), the counts' names in
+//! JSON (`outcome`), nor the played kernel (`mechanism`).
 //!
 //! **Invariants** I1: only clean pages that nobody has mapped are dropped. I2: where page cache is left to the kernel, nothing
 //! here is kept.
@@ -23,12 +23,11 @@ mod tests;
 
 use std::{cmp::Reverse, collections::VecDeque, ops::Range};
 
-use serde::Serialize;
 use strata_control::{
     CacheDrop, CacheLook, CacheRequest, CacheSample, Config, PAGE_BYTES, Reads,
     page_cache::{
         Arrival, FILE_BYTES_MIN, FILES_MAX, FileId, FileKey, IdleTable, Newcomers, SEARCH_PAUSE_MS,
-        TierCounts, Tried,
+        Tried,
     },
 };
 use strata_lru::TimeMs;
@@ -40,6 +39,7 @@ use super::{
 };
 use crate::{
     mechanism::{Machine, PlaysKernel, bits::Bits, layout::Layout},
+    outcome::{CacheCounts, TierRecord},
     workload::Workload,
 };
 
@@ -47,48 +47,6 @@ use crate::{
 const IN_FLIGHT_MAX: usize = 64;
 /// What came in and does not fit into the buffer of a live run is not told: 4 MiB, 56 bytes each.
 const ARRIVALS_MAX: usize = (4 << 20) / 56;
-
-/// What became of page cache; counts of pages unless said otherwise.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct CacheCounts {
-    /// Censuses of it (a number of censuses).
-    pub censuses: u64,
-    /// Dropped after they were read at most once.
-    pub once_pages: u64,
-    /// Dropped after they were read again.
-    pub again_pages: u64,
-    /// In a loop: dropped a moment after they had come in.
-    pub newcomers_pages: u64,
-    /// Chosen to be dropped and left because they were dirty or mapped by then.
-    pub left_pages: u64,
-    /// Part of `once_pages` and `again_pages` that was read again within a minute.
-    pub returned_pages: u64,
-    /// Came to memory since the first census; not what came between two looks that lie 2 s or more apart, nor after the last.
-    pub in_pages: u64,
-    /// Part of `in_pages` that had been in memory before, as far as that is remembered.
-    pub in_again_pages: u64,
-    /// Came to memory and found no room in the buffer: too many between two looks.
-    pub lost_pages: u64,
-    /// What became of pages by tier, newcomers not among them.
-    pub tiers: Vec<TierRecord>,
-}
-
-/// What became of page cache of one tier.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct TierRecord {
-    /// Number of the tier.
-    pub tier: u64,
-    /// Of its pages.
-    #[serde(flatten)]
-    pub counts: TierCounts,
-}
-
-impl CacheCounts {
-    /// All that was dropped.
-    pub fn dropped_pages(&self) -> u64 {
-        self.once_pages + self.again_pages + self.newcomers_pages
-    }
-}
 
 /// What the thread is at.
 #[derive(Debug)]

@@ -4,8 +4,8 @@
 //! `memory.high` at the line; a program that is above either reclaims before it goes on. In both the line can only be held
 //! at once where usage is below it; until then the limit follows usage down.
 //!
-//! **Owns** where the limits stand, and carrying out the steps. **Does not own** which steps are taken
-//! (`strata_control::limit`).
+//! **Owns** carrying out the steps. **Does not own** which steps are taken (`strata_control::limit`), nor where the limits
+//! stand (`world`).
 //!
 //! **Invariants** I1: the limit of the played kernel is the lower one of both.
 
@@ -16,29 +16,11 @@ use strata_control::{
 };
 use strata_lru::{Kind, TimeMs};
 
-use super::{Hierarchy, world::World};
+use super::world::{Bounds, World};
 use crate::{
     mechanism::{Machine, PlaysKernel},
-    simulate::SimError,
+    simulate::{Hierarchy, SimError},
 };
-
-/// Where the limits stand, pages.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Bounds {
-    /// The hard one.
-    pub(super) max_pages: u64,
-    /// `memory.high`, on v2.
-    pub(super) high_pages: Option<u64>,
-}
-
-impl Bounds {
-    fn lower_pages(self) -> u32 {
-        let pages = self
-            .high_pages
-            .map_or(self.max_pages, |high| high.min(self.max_pages));
-        u32::try_from(pages).unwrap_or(u32::MAX)
-    }
-}
 
 /// The limits of the played kernel, and what it counts.
 struct PlayedLimits<'a, 'w, P> {

@@ -12,13 +12,13 @@ use strata_lru::machine::{CALL_GOAL_NS, CLEARING_SHARE};
 use strata_lru::{Kind, TimeMs};
 
 use super::{
-    Hierarchy, prices,
+    prices,
     threads::{Bound, Piece},
     world::World,
 };
 use crate::{
     mechanism::{PlaysKernel, bits::Bits},
-    simulate::SimError,
+    simulate::{Hierarchy, SimError},
 };
 
 /// While pages are being cleared a walk has to wait at least for so long.

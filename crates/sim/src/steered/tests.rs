@@ -4,11 +4,11 @@ use strata_control::{Actuator, PAGE_BYTES, watermarks};
 use strata_lru::{Config, MultiGen, TwoList};
 use strata_trace::{Access, Backing, Generator, Op, PageKey, Via};
 
-use super::{Hierarchy, SteeredSetup, SteeringCounts, world::World};
+use super::world::World;
 use crate::{
     mechanism::{Driver, PlaysKernel},
-    outcome::Outcome,
-    simulate::{NoProgress, Setup, SimError, Simulate},
+    outcome::{Outcome, SteeringCounts},
+    simulate::{Hierarchy, NoProgress, Setup, SimError, Simulate, SteeredSetup},
     spec::PolicySpec,
     workload::Workload,
 };

@@ -36,22 +36,6 @@ pub(super) struct Ticked {
     pub(super) work_ns: u64,
 }
 
-/// What is kept from tick to tick, as for the host's loop.
-#[derive(Debug, Default)]
-pub(super) struct Looped {
-    /// Attempts at taking pages, those of the kernel included, that were answered.
-    pub(super) nr_attempts: u64,
-    pub(super) kernel_freed_pages: u64,
-    /// What the kernel was asked for, by all requests and by the last one, bytes.
-    pub(super) asked_bytes: (u64, u64),
-    pub(super) last_cleared_walk_ns: Option<u64>,
-    /// When this tick began, nanoseconds.
-    pub(super) at_ns: u64,
-    /// What this tick's walks took, nanoseconds.
-    pub(super) walked_ns: u64,
-    pub(super) young: Vec<u32>,
-}
-
 impl<P: PlaysKernel> World<'_, P> {
     /// Takes in answers, decides, has it carried out, and walks if that is due.
     pub(super) fn tick(&mut self, at_ns: u64) -> Result<Ticked, SimError> {

@@ -5,8 +5,8 @@
 //!   a request            hit: its time | fault: room is made (direct reclaim), the page comes in, time goes on
 //! ```
 //!
-//! **Owns** the order of events, what a program pays, and what is counted. **Does not own** a tick (`tick`), the limit
-//! (`limit`), nor what a step of a thread does (`threads`).
+//! **Owns** the state of a run, the order of events, what a program pays, and what is counted. **Does not own** a
+//! tick (`tick`), the limit (`limit`), nor what a step of a thread does (`threads`).
 //!
 //! **Invariants** I1: events come in the order of their times, of equal ones the loop first. I2: memory never holds more
 //! than the limit, once a request is done, but for what was there when the limit came down.
@@ -22,23 +22,22 @@ use strata_lru::{Swappiness, TimeMs};
 use strata_trace::Backing;
 
 use super::{
-    BUDGET_PAGES_MIN, Hierarchy, SteeredSetup, SteeringCounts,
     cache::CacheThread,
-    limit::Bounds,
     pages::Pages,
     prices,
     threads::{Clearer, Kernel, PageOut, Slot, Took},
-    tick::Looped,
     timeline::Timeline,
 };
 use crate::{
     mechanism::{Driver, Machine, PlaysKernel},
-    outcome::Outcome,
+    outcome::{Outcome, SteeringCounts},
     ratio::Ratio,
-    simulate::{PROGRESS_REQUESTS, Progress, Setup, SimError},
+    simulate::{Hierarchy, PROGRESS_REQUESTS, Progress, Setup, SimError, SteeredSetup},
     workload::{PageEnd, Request, Workload, ends_before},
 };
 
+/// A smaller budget is none to run in: the marks would lie within a batch of the kernel.
+pub(super) const BUDGET_PAGES_MIN: u32 = 1024;
 /// How often the generations are looked at in a run.
 const NR_SAMPLES: u32 = 200;
 /// So often the limit is asked to give way before a program is killed.
@@ -52,6 +51,40 @@ enum Who {
     PageOut,
     Clearer,
     Cache,
+}
+
+/// Where the limits stand, pages.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// The hard one.
+    pub(super) max_pages: u64,
+    /// `memory.high`, on v2.
+    pub(super) high_pages: Option<u64>,
+}
+
+impl Bounds {
+    pub(super) fn lower_pages(self) -> u32 {
+        let pages = self
+            .high_pages
+            .map_or(self.max_pages, |high| high.min(self.max_pages));
+        u32::try_from(pages).unwrap_or(u32::MAX)
+    }
+}
+
+/// What is kept from tick to tick, as for the host's loop.
+#[derive(Debug, Default)]
+pub(super) struct Looped {
+    /// Attempts at taking pages, those of the kernel included, that were answered.
+    pub(super) nr_attempts: u64,
+    pub(super) kernel_freed_pages: u64,
+    /// What the kernel was asked for, by all requests and by the last one, bytes.
+    pub(super) asked_bytes: (u64, u64),
+    pub(super) last_cleared_walk_ns: Option<u64>,
+    /// When this tick began, nanoseconds.
+    pub(super) at_ns: u64,
+    /// What this tick's walks took, nanoseconds.
+    pub(super) walked_ns: u64,
+    pub(super) young: Vec<u32>,
 }
 
 /// All of a run.

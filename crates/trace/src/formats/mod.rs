@@ -1,6 +1,6 @@
-//! One file a format (or family of formats).
+//! The door every trace comes through, and one file a format (or family of formats).
 //!
-//! **Owns** the choice of the reader. **Does not own** the layouts: each file has its own.
+//! **Owns** [`open`] and the choice of the reader. **Does not own** the layouts: each file has its own.
 
 mod addresses;
 mod blocks;
@@ -15,9 +15,13 @@ mod run;
 mod table;
 mod vscsi;
 
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
 use crate::error::{Position, Reason, TraceError};
 use crate::format::Format;
-use crate::input::Input;
+use crate::input::{Compression, Input, Progress};
 use crate::reader::{AccessReader, OpenOptions};
 use crate::strata::StrataReader;
 
@@ -29,8 +33,64 @@ use records::Records;
 use run::Stamp;
 use table::Table;
 
+/// An opened trace.
+#[derive(Debug)]
+pub struct Opened {
+    /// Accesses of the trace.
+    pub reader: Box<dyn AccessReader>,
+    /// Format of the trace, as asked for or as guessed.
+    pub format: Format,
+    /// How the file is compressed.
+    pub compression: Compression,
+    /// How far the file has been read.
+    pub progress: Progress,
+}
+
+/// Opens the trace at `path`, compressed or not.
+///
+/// # Errors
+/// It can't be opened or is broken at its beginning, or its format can't be guessed.
+pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Opened, TraceError> {
+    let path = path.as_ref();
+    let name = path.display().to_string();
+    let cannot_open = |error: std::io::Error| {
+        let reason = match error.kind() {
+            std::io::ErrorKind::NotFound => Reason::NotFound,
+            _ => error.into(),
+        };
+        TraceError::new(&name, None, reason)
+    };
+    let file = File::open(path).map_err(cannot_open)?;
+    let metadata = file.metadata().map_err(cannot_open)?;
+    // A pipe has no length, and opening a directory fails only at the first read.
+    let total_bytes = metadata.is_file().then_some(metadata.len());
+    open_stream(&name, file, total_bytes, options)
+}
+
+/// As [`open`], for bytes that come from elsewhere; `name` stands in errors and its ending helps
+/// to guess the format.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_stream(
+    name: &str,
+    stream: impl Read + Send + 'static,
+    total_bytes: Option<u64>,
+    options: &OpenOptions,
+) -> Result<Opened, TraceError> {
+    let input = Input::open(name, stream, total_bytes)?;
+    let (compression, progress) = (input.compression(), input.progress().clone());
+    let (reader, format) = reader_of(input, options)?;
+    Ok(Opened {
+        reader,
+        format,
+        compression,
+        progress,
+    })
+}
+
 /// The reader of `input`, and the format it reads.
-pub(crate) fn open(
+fn reader_of(
     input: Input,
     options: &OpenOptions,
 ) -> Result<(Box<dyn AccessReader>, Format), TraceError> {

@@ -11,7 +11,7 @@ use std::fmt::Write;
 use strata_linux::plain;
 use strata_linux::units::Bytes;
 use strata_sim::plot::svg;
-pub(super) use strata_sim::report::grouped;
+pub(super) use strata_sim::table::grouped;
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");

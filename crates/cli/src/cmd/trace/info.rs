@@ -5,7 +5,7 @@
 use clap::Args;
 use clap::builder::TypedValueParser;
 use serde::Serialize;
-use strata_sim::report::grouped;
+use strata_sim::table::grouped;
 use strata_trace::Summary;
 use strata_trace::recording::{FileInfo, NameKnown, RecordingInfo};
 

@@ -18,7 +18,7 @@ use super::super::{
     memory::{Memory, Place},
     walk::Spaces,
 };
-use super::{Start, TierSetup};
+use super::setup::{Start, TierSetup};
 use crate::{
     generations::time_by_age,
     outcome::{Outcome, Reclaim, Sample, TierCounts},

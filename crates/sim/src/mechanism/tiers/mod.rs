@@ -33,7 +33,6 @@ mod walk;
 #[cfg(test)]
 mod tests;
 
-use setup::Start;
 pub use setup::TierSetup;
 use strata_lru::{MultiGen, Policy, TieringConfig, TwoList, tiered};
 
@@ -46,7 +45,7 @@ use crate::{
 };
 
 /// Replays a workload under a policy whose memory is divided into tiers.
-pub(super) fn run(
+pub(crate) fn run(
     policy: &KernelPolicy,
     tiers: &TierSetup,
     workload: &Workload,

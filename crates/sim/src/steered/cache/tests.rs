@@ -8,10 +8,10 @@ use strata_trace::{Access, Backing, Generator, Op, PageKey, Via};
 use super::*;
 use crate::{
     mechanism::Driver,
-    outcome::Outcome,
-    simulate::{NoProgress, Setup, Simulate},
+    outcome::{Outcome, SteeringCounts},
+    simulate::{NoProgress, Setup, Simulate, SteeredSetup},
     spec::PolicySpec,
-    steered::{BUDGET_PAGES_MIN, SteeredSetup, SteeringCounts, world::World},
+    steered::world::{BUDGET_PAGES_MIN, World},
     workload::PageId,
 };
 

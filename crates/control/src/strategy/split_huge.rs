@@ -91,6 +91,19 @@ pub struct Facts<'a, At> {
     pub huge: &'a [At],
 }
 
+strata_lru::named! {
+    /// Why huge pages that are in use stay whole.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum StaysWhole {
+        /// Some are split to see what is in them, or all are, some at each walk.
+        NotYet = "not split yet",
+        /// Of those that were split too much was used.
+        InUse = "too much of each is in use",
+        /// Those that were to be split are huge still.
+        Refused = "can't be split",
+    }
+}
+
 #[derive(Debug)]
 enum State {
     Waiting { nr_walks: u32 },
@@ -110,6 +123,8 @@ pub struct SplitHuge<At> {
     nr_wait_walks: u32,
     /// Huge pages split lately, and walks until they can be judged; the oldest first.
     split: VecDeque<(u32, Vec<At>)>,
+    /// What the last trial came to, if that is nothing.
+    failed: Option<StaysWhole>,
 }
 
 impl<At: Clone> SplitHuge<At> {
@@ -122,6 +137,15 @@ impl<At: Clone> SplitHuge<At> {
             counted: None,
             nr_wait_walks: config.nr_wait_walks,
             split: VecDeque::new(),
+            failed: None,
+        }
+    }
+
+    /// Why huge pages that are in use stay whole; `None`: nothing is known of that.
+    pub fn why_whole(&self) -> Option<StaysWhole> {
+        match self.state {
+            State::Waiting { .. } => self.failed,
+            State::Trial | State::Splitting { .. } => Some(StaysWhole::NotYet),
         }
     }
 
@@ -154,13 +178,15 @@ impl<At: Clone> SplitHuge<At> {
     ) -> Vec<At> {
         let config = self.config;
         match self.judge(used) {
-            Some(true) if matches!(self.state, State::Trial) => {
+            Some(Ok(())) if matches!(self.state, State::Trial) => {
+                self.failed = None;
                 self.nr_wait_walks = config.nr_wait_walks;
                 self.state = State::Splitting {
                     nr_at_once: config.nr_tried,
                 };
             }
-            Some(false) => {
+            Some(Err(why)) => {
+                self.failed = Some(why);
                 self.wait(self.nr_wait_walks);
                 let nr_max = config.nr_wait_walks * TIMES_MAX as u32;
                 self.nr_wait_walks = (self.nr_wait_walks * 2).min(nr_max);
@@ -206,8 +232,8 @@ impl<At: Clone> SplitHuge<At> {
         self.state = State::Waiting { nr_walks };
     }
 
-    /// What those show that were split so many walks ago; `None` while there are none.
-    fn judge(&mut self, used: impl Fn(At) -> Option<u64>) -> Option<bool> {
+    /// Whether it pays, as those show that were split so many walks ago; `None` while there are none.
+    fn judge(&mut self, used: impl Fn(At) -> Option<u64>) -> Option<Result<(), StaysWhole>> {
         self.split
             .iter_mut()
             .for_each(|(nr_walks, _)| *nr_walks -= 1);
@@ -216,7 +242,11 @@ impl<At: Clone> SplitHuge<At> {
         let used: Vec<u64> = ripe.into_iter().filter_map(used).collect();
         let nr_used_pages: u64 = used.iter().sum();
         let nr_pages = (used.len() * NR_PARTS) as u64;
-        Some(nr_pages > 0 && nr_used_pages * self.worth.nr_parts_per_used <= nr_pages)
+        Some(match nr_used_pages * self.worth.nr_parts_per_used {
+            _ if nr_pages == 0 => Err(StaysWhole::Refused),
+            nr_needed if nr_needed <= nr_pages => Ok(()),
+            _ => Err(StaysWhole::InUse),
+        })
     }
 
     /// Some at even distances, so that a trial sees all of memory.
@@ -293,6 +323,31 @@ mod tests {
         assert_eq!(run(70, |_| Some(300), 60), [4]);
         assert_eq!(run(70, |_| Some(300), 100), [4, 4]);
         assert_eq!(run(70, |_| Some(300), 10_000).len(), 9);
+    }
+
+    #[test]
+    fn why_huge_pages_stay_whole_is_told_while_they_are_split_and_after_that_came_to_nothing() {
+        let whys = |used: Option<u64>| {
+            let mut splitter = SplitHuge::new(Config::DEFAULT, Worth::UNDER_BUDGET);
+            let before = splitter.why_whole();
+            let mut after = |nr_walks, huge: &[Where]| {
+                for _ in 0..nr_walks {
+                    splitter.after_counted_walk(facts(huge, 70 * 512), |_| used);
+                }
+                splitter.why_whole()
+            };
+            [
+                before,
+                after(1, &huge(70)),
+                after(3, &huge(70)),
+                after(1, &[]),
+            ]
+        };
+        let (not_yet, in_use) = (Some(StaysWhole::NotYet), Some(StaysWhole::InUse));
+        let refused = Some(StaysWhole::Refused);
+        assert_eq!(whys(Some(100)), [None, not_yet, not_yet, None]);
+        assert_eq!(whys(Some(300)), [None, not_yet, in_use, in_use]);
+        assert_eq!(whys(None), [None, not_yet, refused, refused]);
     }
 
     #[test]

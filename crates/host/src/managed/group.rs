@@ -22,6 +22,7 @@ use strata_control::last_resort::Exposed;
 use strata_control::page_cache::NR_CACHE_CLASSES;
 use strata_control::promise::{Keeper, Standing};
 use strata_control::quiet::{Quiet, Seen};
+use strata_control::split_huge::StaysWhole;
 use strata_linux::addr::PAGE_BYTES;
 use strata_linux::cgroup::GroupReader;
 use strata_linux::process::read_stat;
@@ -336,10 +337,17 @@ impl Group {
         self.look_at_quiet(at, ages);
     }
 
-    /// Of the pages that a walk found, which kind each is, by what the kernel charges to the group.
-    pub(super) fn look_at_kinds(&mut self, at: Duration, ages: &Ages) {
+    /// Of the pages that a walk found, which kind each is, by what the kernel charges to the group, and why huge pages stay whole.
+    pub(super) fn look_at_kinds(
+        &mut self,
+        at: Duration,
+        ages: &Ages,
+        why_whole: Option<StaysWhole>,
+    ) {
         let cache = |idle_at| self.cache.seen(idle_at);
         (self.by_kind).look(at, &self.reader, ages, &self.keeper, cache);
+        let kinds = self.by_kind.kinds.iter_mut();
+        kinds.for_each(|of| of.stays_whole(why_whole.map(StaysWhole::name)));
     }
 
     /// What it holds by kind, and why what is idle stays.

@@ -601,7 +601,9 @@ impl Managed {
             let away = self.pages.ledger().nr_taken(*id);
             group.look(at, *id, &ages, away, &walked);
             if in_turn.contains(id) {
-                group.look_at_kinds(at, &ages);
+                let splits = self.takes.as_ref().map(|takes| &takes.splits);
+                let why_whole = splits.and_then(|splits| splits.why_whole(*id));
+                group.look_at_kinds(at, &ages, why_whole);
             }
         }
     }

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use strata_control::split_huge::{Config, Facts, SplitHuge, Worth};
+use strata_control::split_huge::{Config, Facts, SplitHuge, StaysWhole, Worth};
 use strata_linux::access::AccessSource;
 use strata_linux::actuator::{
     CpuBound, Pageout, PageoutReport, PageoutRequest, Unit, start_pageout,
@@ -260,6 +260,11 @@ pub(super) struct Splits {
 }
 
 impl Splits {
+    /// Why huge pages of a group that are in use stay whole.
+    pub(super) fn why_whole(&self, id: GroupId) -> Option<StaysWhole> {
+        self.of_group.get(&id)?.1.why_whole()
+    }
+
     /// To be called after each walk: what to split now, of each group.
     pub(super) fn after_walk(
         &mut self,

@@ -104,6 +104,14 @@ impl KindFigures {
         }
     }
 
+    /// Huge pages that look used as a whole stay for this.
+    pub fn stays_whole(&mut self, why: Option<&'static str>) {
+        let is_used = self.used_bytes >= WORTH_TELLING_BYTES.max(self.idle_bytes);
+        if self.kind == MemoryKind::Huge && is_used {
+            self.stays_because = why.map(Cow::Borrowed);
+        }
+    }
+
     fn add(&mut self, other: &KindFigures) {
         self.resident_bytes += other.resident_bytes;
         self.used_bytes += other.used_bytes;
@@ -316,6 +324,11 @@ mod tests {
             .for_each(|of| of.stays_with_group(Some("promise")));
         assert_eq!(why(&kept)[4], "promise", "it lies idle");
         assert_eq!(why(&kept)[0], "-", "nothing of it does");
+        for of in &mut kept {
+            of.used_bytes = of.resident_bytes - of.idle_bytes;
+            of.stays_whole(Some("not split yet"));
+        }
+        assert_eq!(why(&kept)[..2], ["-", "not split yet"]);
         let without = kinds_of(&charge(), &Ages::default(), idle_at, None);
         assert_eq!(mib_of(&without)[4], ("page_cache", 65), "no census");
         let sum = sum_of([&kinds, &kept]);

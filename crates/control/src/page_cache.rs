@@ -132,7 +132,9 @@ impl Idle {
 pub struct CacheAges {
     /// In memory, by class.
     pub nr_cached_pages: [u64; NR_CACHE_CLASSES],
-    /// Part of that which can be dropped, by how long it was not read; the oldest first.
+    /// Part of that which is of files that can't be reached, by class, as far as that was tried.
+    pub nr_unreachable_pages: [u64; NR_CACHE_CLASSES],
+    /// Part of `nr_cached_pages` which can be dropped, by how long it was not read; the oldest first.
     pub ages: Vec<CacheAge>,
     /// Pages that were read again since the census before, by the time for which they had not been read, milliseconds.
     pub read_again: BTreeMap<u64, u64>,

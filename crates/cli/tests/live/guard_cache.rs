@@ -125,3 +125,40 @@ fn what_is_idle_is_told_and_stays_where_nothing_is_promised_or_done() {
     }
     idler.end();
 }
+
+#[test]
+fn page_cache_of_a_file_system_that_cant_be_reached_stays_and_says_so() {
+    needs!("cap_bpf", "memory_cgroup");
+    needs_census!();
+    let directory = open_disk!();
+    let _guard = Guard::new();
+    let Some(mut room) = Room::open() else {
+        skip!("no mount namespace can be made");
+    };
+    let image = checkout().join("tests/filesystems/letters.squashfs");
+    let at = directory.path().join("other");
+    if !room.mount_image(&["-t", "squashfs"], &image, &at) {
+        skip!("no squashfs can be mounted");
+    }
+    let group = TestGroup::new("guard-unreachable");
+    let mut sleeper = in_group(&group, "sleep");
+    let mut sleeper = sleeper.arg("600").spawn().expect("starts");
+    let mut cat = room.in_group(&group, "cat");
+    run({
+        cat.arg(at.join("letters")).stdout(Stdio::null());
+        cat
+    });
+    let strata = Strata::new(["guard", "--format", "json", "--cgroup", &group.name()]);
+    let strata = strata.args(["--min-age", "5s", "--cpu", "50%", "--history", "none"]);
+    let live = Live::start(&strata.args(["--promise", "100%/min"]));
+    wait_for(&live, "its page cache to say why it stays", |status| {
+        let kinds = of(status, &group.name())["kinds"].as_array().cloned();
+        let mut kinds = kinds.into_iter().flatten();
+        let cache = kinds.find(|of| of["kind"] == "page_cache");
+        cache.is_some_and(|of| of["stays_because"] == "its file system can't be reached")
+    });
+    assert_eq!(room.resident_bytes(&at.join("letters")), MIB);
+    end(live);
+    sleeper.kill().expect("it can be ended");
+    sleeper.wait().expect("it ends");
+}

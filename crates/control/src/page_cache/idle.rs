@@ -388,9 +388,11 @@ impl IdleTable {
         ranges
     }
 
-    /// No page of a file can be dropped for now. Many such files may be there, and to try each costs time.
-    pub fn leave(&mut self, now: TimeMs, number: FileNo) {
+    /// No page of a file can be dropped for now, as it can't be reached or for something else. Many such files may be there, and to try
+    /// each costs time.
+    pub fn leave(&mut self, now: TimeMs, number: FileNo, is_unreachable: bool) {
         if let Some(file) = self.files.get_mut(&number) {
+            file.is_unreachable = is_unreachable;
             file.left_until = Some(TimeMs(now.0 + self.remembered_ms.min(LEFT_MS)));
         }
     }

@@ -92,6 +92,7 @@ impl OfGroup {
                 used_bytes: (ages.nr_older_of(class, 0) - nr_idle) * PAGE_BYTES,
                 idle_bytes: nr_idle.saturating_sub(nr_gone) * PAGE_BYTES,
                 away_bytes: (ages.nr_away_pages[number] + nr_gone) * PAGE_BYTES,
+                unreachable_bytes: ages.nr_unreachable_pages[number] * PAGE_BYTES,
             }
         };
         Some(
@@ -181,6 +182,7 @@ mod tests {
             group: 1,
             ages: CacheAges {
                 nr_cached_pages: [1000, 0, 0],
+                nr_unreachable_pages: [0; NR_CACHE_CLASSES],
                 ages: vec![
                     CacheAge {
                         class: CacheClass::MemoryOnly,

@@ -91,6 +91,8 @@ pub(super) struct File {
     pub(super) chunks: BTreeMap<u64, Vec<Page>>,
     /// None of its pages can be dropped until then.
     pub(super) left_until: Option<TimeMs>,
+    /// That is so because it can't be reached.
+    pub(super) is_unreachable: bool,
     /// When how many pages were dropped, and were read again.
     pub(super) dropped: VecDeque<(TimeMs, u64)>,
     pub(super) returned: VecDeque<(TimeMs, u64)>,

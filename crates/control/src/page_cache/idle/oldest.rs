@@ -37,6 +37,8 @@ impl IdleTable {
             for (_, page) in file.pages() {
                 let is_there = page.seen == self.census && self.census != 0;
                 ages.nr_cached_pages[class as usize] += u64::from(is_there);
+                ages.nr_unreachable_pages[class as usize] +=
+                    u64::from(is_there && file.is_unreachable && self.is_left(file));
                 ages.nr_away_pages[class as usize] +=
                     u64::from(!is_there && page.left & IS_DROPPED != 0);
                 if may_give && self.is_known_clean(page) {
@@ -169,14 +171,17 @@ impl IdleTable {
         }
     }
 
+    fn is_left(&self, file: &File) -> bool {
+        file.left_until.is_some_and(|until| self.now < until)
+    }
+
     fn may_give(&self, file: &File) -> bool {
-        let is_left = file.left_until.is_some_and(|until| self.now < until);
         let sum = |list: &std::collections::VecDeque<(_, u64)>| -> u64 {
             list.iter().map(|(_, nr_pages)| nr_pages).sum()
         };
         let comes_back =
             drop_cache::comes_back(sum(&file.dropped), sum(&file.returned), &self.config);
-        file.seen == self.census && !is_left && !comes_back
+        file.seen == self.census && !self.is_left(file) && !comes_back
     }
 
     /// Whether a page of a file on a disk was read once, or brought by readahead and not read, and not read since the census before.

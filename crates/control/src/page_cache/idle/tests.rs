@@ -230,10 +230,16 @@ fn a_file_that_can_not_be_dropped_is_not_offered_for_a_while() {
     for _ in 0..2 {
         census.take(&[(1, 0, 1)]);
     }
-    census.table.leave(TimeMs(census.ms), FileNo(0));
+    let unreachable = |census: &Census| census.table.ages().nr_unreachable_pages;
+    census.table.leave(TimeMs(census.ms), FileNo(0), true);
     assert_eq!(once_idle(&census.take(&[(1, 0, 1)])), [(0, 0)]);
+    assert_eq!(unreachable(&census), [0, 1, 0]);
     census.ms += REMEMBERED_MS;
     assert_eq!(once_idle(&census.take(&[(1, 0, 1)])), [(0, 1)]);
+    assert_eq!(unreachable(&census), [0; 3]);
+    census.table.leave(TimeMs(census.ms), FileNo(0), false);
+    census.take(&[(1, 0, 1)]);
+    assert_eq!(unreachable(&census), [0; 3]);
 }
 
 #[test]

@@ -34,7 +34,7 @@ use strata_linux::access::census::{FileId, GroupPages, Whose};
 use strata_linux::actuator::{CachePages, Worker};
 use strata_linux::addr::PAGE_BYTES;
 use strata_linux::cgroup::GroupReader;
-use strata_linux::page_cache::{Dropped, Finder};
+use strata_linux::page_cache::{Dropped, Finder, Left};
 use strata_linux::process::{is_multi_gen_on, thread_cpu_ns};
 use strata_lru::TimeMs;
 use strata_lru::machine::{FileId as KnownFile, FileKey, PageFound, Tried};
@@ -498,7 +498,9 @@ impl Room {
             let of_file =
                 finder.drop_ranges(pages.census(), &file, &ranges, is_dry_run, &mut on_range);
             if of_file.tried_bytes == 0 && !of_file.left_bytes.is_empty() {
-                table.leave(now, number);
+                let is_left = |left| of_file.left_bytes.contains_key(left);
+                let unreachable = [Left::FileSystem, Left::Unreachable];
+                table.leave(now, number, unreachable.iter().any(is_left));
             }
             nr_gone_pages[class as usize] += of_file.dropped_bytes / PAGE_BYTES;
             dropped.add(&of_file);

@@ -151,6 +151,8 @@ pub struct CacheSeen {
     pub idle_bytes: u64,
     /// Dropped, and not come back.
     pub away_bytes: u64,
+    /// In memory, of files that can't be reached.
+    pub unreachable_bytes: u64,
 }
 
 impl CacheSeen {
@@ -161,6 +163,10 @@ impl CacheSeen {
         of.idle_bytes += idle_bytes;
         of.used_bytes += self.used_bytes.min(unknown_bytes - idle_bytes);
         of.away_bytes += self.away_bytes;
+        let unknown_bytes = of.resident_bytes - of.used_bytes - of.idle_bytes;
+        if self.unreachable_bytes >= WORTH_TELLING_BYTES.max(unknown_bytes / 2) {
+            of.stays_because = Some("its file system can't be reached".into());
+        }
     }
 }
 
@@ -243,7 +249,8 @@ pub fn kinds_of(
     ];
     all.retain(|of| of.resident_bytes + of.away_bytes > 0);
     for of in &mut all {
-        of.stays_because = of.why_it_stays().map(Cow::Borrowed);
+        let why = of.stays_because.take();
+        of.stays_because = why.or_else(|| of.why_it_stays().map(Cow::Borrowed));
     }
     all
 }
@@ -279,6 +286,7 @@ mod tests {
             used_bytes: used_mib * MIB,
             idle_bytes: idle_mib * MIB,
             away_bytes: away_mib * MIB,
+            unreachable_bytes: 0,
         };
         let cache = [seen(40, 4, 36, 9), seen(20, 4, 16, 2), seen(12, 5, 7, 3)];
         let idle_at = [Duration::ZERO; 2];
@@ -329,6 +337,16 @@ mod tests {
             of.stays_whole(Some("not split yet"));
         }
         assert_eq!(why(&kept)[..2], ["-", "not split yet"]);
+        for (unreachable_mib, told) in [
+            (9, "when it was read is not known"),
+            (10, "its file system can't be reached"),
+        ] {
+            let mut cache = cache;
+            cache[0].idle_bytes = 16 * MIB;
+            cache[0].unreachable_bytes = unreachable_mib * MIB;
+            let kinds = kinds_of(&charge(), &Ages::default(), idle_at, Some(cache));
+            assert_eq!(why(&kinds)[4], told, "of 20 MiB of no known age");
+        }
         let without = kinds_of(&charge(), &Ages::default(), idle_at, None);
         assert_eq!(mib_of(&without)[4], ("page_cache", 65), "no census");
         let sum = sum_of([&kinds, &kept]);
@@ -353,6 +371,7 @@ mod tests {
             used_bytes: 300 * MIB,
             idle_bytes: 300 * MIB,
             away_bytes: 0,
+            unreachable_bytes: 0,
         };
         let cache = [cache; NR_CACHE_CLASSES];
         let idle_at = [Duration::ZERO; 2];

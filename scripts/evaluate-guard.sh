@@ -7,9 +7,10 @@
 #   PART=soak       MINUTES (20) of random load, kills and garbage (SEED=1); status 1 where something does not hold
 #   PART=mixed      memcached beside fio below a parent's limit, and PART=services, 12 services of which 4 work below one: ROUNDS (5)
 #                   rounds of MINUTES (2) for each of ARMS, SIZE_MIB (384); PART=damon, beside DAMON_RECLAIM, is alike and in a guest only
-#   PART=kinds      what goes of each kind of idle memory within MINUTES (2.7)
+#   PART=kinds      what goes of each kind of idle memory within 60 s, within 150 s, when the guard is killed and another begins, and within MINUTES (4)
 #   PART=foretold   what strata plan --promise foretells of each program (PROGRAMS=names, with commas) beside what a guard does: ROUNDS (1) of MINUTES (2)
-# GUEST='--kernel 6.12' runs soak, kinds, mixed, services or damon in a guest, with cgroup v2 (counts say something there, times do not). QUICK=1 rewrites nothing. STRATA names another binary.
+# GUEST='--kernel 6.12' runs soak, kinds, mixed, services or damon in a guest, with cgroup v2 (counts say something there, times do not);
+# what is found with another kernel, or with --mglru 0, has a place of its own on the page. QUICK=1 rewrites nothing. STRATA names another binary.
 # Programs come from this machine or, unpacked, from Debian; one that can't be had is left out, and the page says so. Each has a
 # cgroup of its own, listens on nothing but sockets and pipes in a private directory, and is ended and removed with it.
 source "$(dirname "$0")/lib.sh"
@@ -19,7 +20,7 @@ case $part in
 programs) rounds=${ROUNDS:-5} minutes=${MINUTES:-1.5} ;;
 many) rounds='' minutes=${MINUTES:-5} ;;
 soak) rounds='' minutes=${MINUTES:-20} ;;
-kinds) rounds='' minutes=${MINUTES:-2.7} ;;
+kinds) rounds='' minutes=${MINUTES:-4} ;;
 mixed | services | damon) rounds=${ROUNDS:-5} minutes=${MINUTES:-2} ;;
 foretold) rounds=${ROUNDS:-1} minutes=${MINUTES:-2} ;;
 *) fail "PART is programs, many, soak, kinds, mixed, services, damon or foretold" ;;
@@ -28,6 +29,7 @@ arms=(nothing 0.2%/min 1%/min "fixed age" "kernel's limit")
 [ $part != programs ] || [ -z "${ARMS:-}" ] || IFS=, read -ra arms <<<"$ARMS"
 [ $part != programs ] || [ -z "${QUICK:-}" ] || { rounds=1 minutes=1; arms=(nothing 1%/min "kernel's limit"); }
 seconds=$(awk -v m="$minutes" 'BEGIN {print m * 60}')
+[ $part != kinds ] || [ "${seconds%.*}" -gt 160 ] || fail "kinds takes more than 160 s"
 
 [ -n "${IN_GUEST:-}" ] || scripts/setup.sh
 [ -n "${STRATA:-}" ] || cargo build --release --quiet -p strata
@@ -71,9 +73,18 @@ in_guest() {
     [ -z "${ARMS:-}" ] || asked+=(ARMS="$ARMS")
     # Both streams of a guest are one; the table is the end of it.
     # shellcheck disable=SC2086
-    scripts/guest.sh --mem 3072 --disk 1024 --timeout 7200 $GUEST -- env "${asked[@]}" scripts/evaluate-guard.sh | tee /dev/stderr | sed -nE '/^(\||Seed )/,$p'
+    scripts/guest.sh --mem 3072 --disk 1024 --timeout 7200 $GUEST -- env "${asked[@]}" scripts/evaluate-guard.sh |
+        tee /dev/stderr "$work/guest.log" | sed -nE '/^(\||Seed )/,$p'
+}
+# What runs what is measured.
+machine() {
+    local mglru
+    mglru=$(cat /sys/kernel/mm/lru_gen/enabled 2>/dev/null || echo missing)
+    case $mglru in 0x0000) mglru=off ;; 0x*) mglru=on ;; esac
+    echo "kernel $(uname -r), MGLRU $mglru, $(nproc) processors"
 }
 status=0
+[ -z "${IN_GUEST:-}" ] || echo "machine: $(machine)"
 if [ -n "${GUEST:-}" ]; then in_guest; else run; fi >"$work/found.md" || status=$?
 cat "$work/found.md"
 [ -z "${QUICK:-}" ] || exit $status
@@ -83,12 +94,18 @@ command="make evaluate-guard"
 [ -z "${PROGRAMS:-}" ] || command="PROGRAMS=$PROGRAMS $command"
 [ -z "${GUEST:-}" ] || command="GUEST='$GUEST' $command"
 [ -z "$rounds" ] || command="ROUNDS=$rounds $command"
-made=$(printf '%s, commit %s, kernel %s, %s processors, by\n\n    %s\n' "$(date -u +%Y-%m-%d)" "$(git rev-parse --short HEAD)" \
-    "$(uname -r)" "$(nproc)" "MINUTES=$minutes $command")
+machine=$(if [ -n "${GUEST:-}" ]; then sed -nE 's/^machine: (.*)/\1/p' "$work/guest.log"; else machine; fi)
+made=$(printf '%s, commit %s, %s, by\n\n    %s\n' "$(date -u +%Y-%m-%d)" "$(git rev-parse --short HEAD)" "$machine" "MINUTES=$minutes $command")
+block=$part
+if [ -n "${GUEST:-}" ]; then
+    block+=-guest
+    [[ ! $GUEST =~ --kernel\ ([0-9.]+) ]] || [ "${BASH_REMATCH[1]}" = 6.12 ] || block+="-${BASH_REMATCH[1]}"
+    [[ ! $GUEST =~ --mglru\ 0 ]] || block+=-without-mglru
+fi
 if [ $part = programs ]; then
     scripts/evaluate.py splice docs/validation/guard.md made <<<"$made"
     scripts/evaluate.py splice docs/validation/guard.md arms <"$work/found.md"
 else
-    printf '%s\n\n%s\n' "$made" "$(cat "$work/found.md")" | scripts/evaluate.py splice docs/validation/guard.md "$part${GUEST:+-guest}"
+    printf '%s\n\n%s\n' "$made" "$(cat "$work/found.md")" | scripts/evaluate.py splice docs/validation/guard.md "$block"
 fi
 exit $status

@@ -19,6 +19,9 @@ import programs
 MIB = 1 << 20
 SIZE = 64 * MIB
 NR_SMALL, SMALL = 4096, 16384
+# What has gone is told after so long, and at the end. At the last of these times the guard is killed, and another begins.
+SAMPLES_S = (60, 150)
+KILLED_S = SAMPLES_S[-1]
 # Half of each page compresses to nothing.
 CHUNK = b"".join(os.urandom(2048) + bytes(2048) for _ in range(MIB // 4096))
 KINDS = {
@@ -148,13 +151,19 @@ def measured(strata, work, seconds):
         before = {kind: group.charged() for kind, group in groups.items()}
         # An emulated processor needs many times as long for a walk.
         cpu = "50%" if os.environ.get("IN_GUEST") else "2%"
-        guard = guards.Guard(strata, work, "--promise", "1%/min", "--min-age", "10s", "--cpu", cpu, "--cgroup", f"/{prefix}-*", "--swap", guards.SWAP, "--release")
-        stack.callback(guard.stop)
+        options = ["--promise", "1%/min", "--min-age", "10s", "--cpu", cpu, "--cgroup", f"/{prefix}-*", "--swap", guards.SWAP, "--release"]
+        guard = guards.Guard(strata, work, *options)
+        stack.callback(lambda: guard.stop())
         guard.wait_for_walks(1, 120)
-        given = []
-        for share in (0.4, 0.6):
-            time.sleep(seconds * share)
+        begun, given = time.monotonic(), []
+        for after in (*SAMPLES_S, seconds):
+            time.sleep(max(0, begun + after - time.monotonic()))
             given.append({kind: (before[kind] - group.charged()) / MIB for kind, group in groups.items()})
+            if after == KILLED_S:
+                guard.process.kill()
+                guard.process.wait()
+                guard = guards.Guard(strata, work, *options)
+        guard.status or guard.wait_for_walks(1, 120)
         of_group = {group["group"].rsplit("-", 1)[1]: group for group in guard.status["groups"]}
         wrong = []
         for kind, label in KINDS.items():
@@ -162,7 +171,8 @@ def measured(strata, work, seconds):
             holders[kind].stdin.flush()
             right = holders[kind].stdout.readline().strip()
             wrong.extend([label] if right != "right" else [])
-            print(f"| {label} | {before[kind] / MIB:.0f} | {given[0][kind]:.0f} | {given[1][kind]:.0f} | {reasons(kind, of_group[kind])} |", flush=True)
+            row = [label, f"{before[kind] / MIB:.0f}", *(f"{of[kind]:.0f}" for of in given), reasons(kind, of_group[kind])]
+            print(f"| {' | '.join(row)} |", flush=True)
         print(f"\nContents that were not as they had been: {', '.join(wrong) or 'none'}.", flush=True)
         for path in (f"/dev/shm/strata-kinds-{holders['tmpfs'].pid}",):
             os.remove(path)
@@ -172,5 +182,5 @@ if sys.argv[1] == "hold":
     hold(*sys.argv[2:])
 else:
     strata, work, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
-    print(f"| 64 MiB each | held, MiB | given after {seconds * 0.4:.0f} s | after {seconds:.0f} s | what stays, and why |\n|---|---|---|---|---|")
+    print(f"| 64 MiB each | held, MiB | given after {SAMPLES_S[0]} s | after {KILLED_S} s | after {seconds:.0f} s | what stays, and why |\n|---|---|---|---|---|---|")
     measured(strata, work, seconds)

@@ -126,8 +126,20 @@ fn what_is_idle_is_told_and_stays_where_nothing_is_promised_or_done() {
     idler.end();
 }
 
+/// Reads a file, and maps it when asked.
+const READS_THEN_MAPS: &str = "
+import mmap, sys
+file = open(sys.argv[1], 'rb')
+file.read()
+print('read', flush=True)
+input()
+area = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+print('mapped' if sum(area[::4096]) else '', flush=True)
+input()
+";
+
 #[test]
-fn page_cache_of_a_file_system_that_cant_be_reached_stays_and_says_so() {
+fn page_cache_of_a_file_system_that_cant_be_reached_stays_and_says_so_and_goes_once_it_is_mapped() {
     needs!("cap_bpf", "memory_cgroup");
     needs_census!();
     let directory = open_disk!();
@@ -141,13 +153,13 @@ fn page_cache_of_a_file_system_that_cant_be_reached_stays_and_says_so() {
         skip!("no squashfs can be mounted");
     }
     let group = TestGroup::new("guard-unreachable");
-    let mut sleeper = in_group(&group, "sleep");
-    let mut sleeper = sleeper.arg("600").spawn().expect("starts");
-    let mut cat = room.in_group(&group, "cat");
-    run({
-        cat.arg(at.join("letters")).stdout(Stdio::null());
-        cat
+    let letters = at.join("letters");
+    let mut holder = room.in_group(&group, "python3");
+    let mut holder = Live::start_command({
+        holder.args(["-c", READS_THEN_MAPS]).arg(&letters);
+        holder
     });
+    assert_eq!(holder.line(), "read");
     let strata = Strata::new(["guard", "--format", "json", "--cgroup", &group.name()]);
     let strata = strata.args(["--min-age", "5s", "--cpu", "50%", "--history", "none"]);
     let live = Live::start(&strata.args(["--promise", "100%/min"]));
@@ -157,8 +169,11 @@ fn page_cache_of_a_file_system_that_cant_be_reached_stays_and_says_so() {
         let cache = kinds.find(|of| of["kind"] == "page_cache");
         cache.is_some_and(|of| of["stays_because"] == "its file system can't be reached")
     });
-    assert_eq!(room.resident_bytes(&at.join("letters")), MIB);
+    assert_eq!(room.resident_bytes(&letters), MIB);
+    writeln!(holder.stdin()).expect("it reads");
+    assert_eq!(holder.line(), "mapped");
+    wait_for(&live, "what is mapped to go", |_| {
+        room.resident_bytes(&letters) <= MIB / 10
+    });
     end(live);
-    sleeper.kill().expect("it can be ended");
-    sleeper.wait().expect("it ends");
 }

@@ -6,7 +6,7 @@ use strata_trace::recording::{
     AreaName, FileName, NameKnown, Piece, SpaceEnd, SpaceName, WalkKind,
 };
 use strata_trace::{Access, Backing, Op, OpenOptions, PageKey, Via};
-use support::{Whose, info, read, recording, tell};
+use support::{Whose, example, info, read, recording, tell};
 
 /// Bytes in hexadecimal, and behind `#` what they are.
 const EXAMPLE: &str = include_str!("../recordings/example.txt");
@@ -15,11 +15,7 @@ const VERSION_1: &[u8] = include_bytes!("../recordings/version-1.strata");
 
 #[test]
 fn the_example_is_what_is_written() {
-    let lines = EXAMPLE.lines().filter_map(|line| line.split('#').next());
-    let bytes: Vec<u8> = lines
-        .flat_map(str::split_whitespace)
-        .map(|byte| u8::from_str_radix(byte, 16).expect("a byte"))
-        .collect();
+    let bytes = example(EXAMPLE);
     let mut writer = recording();
     let space = SpaceName {
         space: 0,

@@ -4,7 +4,7 @@ use crate::support;
 
 use proptest::prelude::*;
 use strata_trace::{Access, Backing, Op, OpenOptions, PageKey, Position, Via, Writer};
-use support::{dumped_in, open_strata, pages, read, salvage};
+use support::{example, open_strata, pages, read, salvage};
 
 /// Bytes of the header of the file and of a block, as `docs/reference/trace-format.md` has them.
 const FILE_HEADER_BYTES: usize = 16;
@@ -236,8 +236,8 @@ fn a_file_that_can_not_be_written_is_named() {
 }
 
 #[test]
-fn the_document_shows_what_is_written() {
-    let bytes = dumped_in("trace-format.md");
+fn the_example_is_what_is_written() {
+    let bytes = example(include_str!("../formats/example.txt"));
     let first = simple(7);
     let second = Access {
         op: Op::Write,

@@ -181,14 +181,11 @@ pub(crate) fn vscsi(version: u8, command: u8, block: u64, len: u32, time_us: u64
     bytes
 }
 
-/// The bytes of the dump in a document of `docs/reference`.
-pub(crate) fn dumped_in(name: &str) -> Vec<u8> {
-    let path = format!("{}/../../docs/reference/{name}", env!("CARGO_MANIFEST_DIR"));
-    let document = std::fs::read_to_string(path).expect("a document");
-    let dump = document.split("```text\n").nth(1).expect("a dump");
-    let dump = dump.split("```").next().expect("its text");
-    dump.lines()
-        .flat_map(|line| line.split_whitespace().skip(1))
+/// The bytes of an example: hexadecimal, and behind `#` what they are.
+pub(crate) fn example(text: &str) -> Vec<u8> {
+    let lines = text.lines().filter_map(|line| line.split('#').next());
+    lines
+        .flat_map(str::split_whitespace)
         .map(|byte| u8::from_str_radix(byte, 16).expect("a byte"))
         .collect()
 }

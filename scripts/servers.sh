@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Unpacks servers and tools for demos, tests and benchmarks under target/servers/; installs nothing.
-#   servers.sh NAME...        redis memcached fio sqlite3 postgresql rocksdb perf tmux prometheus chromium earlyoom
+#   servers.sh NAME...        redis memcached fio sqlite3 postgresql rocksdb perf prometheus chromium earlyoom
 # Packages and those libraries of theirs that the machine lacks are fetched with `apt-get download`
 # and unpacked with `dpkg -x`. Wrappers in target/servers/bin/ start them with these libraries.
 source "$(dirname "$0")/lib.sh"
@@ -12,7 +12,7 @@ never='^(libc6|libc-bin|libgcc-s1|libstdc\+\+6|gcc-[0-9]+-base|dpkg|debconf|syst
 packages_of() {
     case $1 in
     redis) echo redis-server redis-tools ;;
-    memcached | fio | sqlite3 | tmux | prometheus | earlyoom) echo "$1" ;;
+    memcached | fio | sqlite3 | prometheus | earlyoom) echo "$1" ;;
     perf) echo linux-perf ;;
     rocksdb) echo rocksdb-tools ;;
     chromium) echo chromium-headless-shell ;;
@@ -20,7 +20,7 @@ packages_of() {
         local newest
         newest=$(apt-cache search --names-only '^postgresql-[0-9]+$' | cut -d' ' -f1 | sort -V | tail -n 1)
         echo "${newest:-postgresql-15} postgresql-client-${newest#postgresql-}" ;;
-    *) fail "unknown server $1; there are: redis memcached fio sqlite3 postgresql rocksdb perf tmux prometheus chromium earlyoom" ;;
+    *) fail "unknown server $1; there are: redis memcached fio sqlite3 postgresql rocksdb perf prometheus chromium earlyoom" ;;
     esac
 }
 
@@ -87,7 +87,7 @@ wrap() {
     mv "$servers/bin/$program.fresh" "$servers/bin/$program"
 }
 
-[ $# -gt 0 ] || fail "which? redis memcached fio sqlite3 postgresql rocksdb perf tmux prometheus chromium earlyoom"
+[ $# -gt 0 ] || fail "which? redis memcached fio sqlite3 postgresql rocksdb perf prometheus chromium earlyoom"
 mkdir -p "$target_dir"
 # Tests that want the same run side by side.
 exec 9>"$target_dir/servers.lock"

@@ -119,9 +119,6 @@ static __always_inline void add(struct census_sums *sums, const struct facts *f)
 	sums->dirty += n * IS_SET(flags, PG_dirty);
 	sums->writeback += n * IS_SET(flags, PG_writeback);
 	sums->unevictable += n * IS_SET(flags, PG_unevictable);
-	sums->active += n * IS_SET(flags, PG_active);
-	sums->referenced += n * IS_SET(flags, PG_referenced);
-	sums->workingset += n * IS_SET(flags, PG_workingset);
 	sums->used += flags & run.used_flags ? n : f->nr_mapped;
 	if (run.c.gen_shift)
 		generation = flags >> (run.c.gen_shift & 63) & GENERATION_MASK;
@@ -155,9 +152,6 @@ static __always_inline void merge(struct census_sums *into, struct census_sums *
 	into->dirty += from->dirty;
 	into->writeback += from->writeback;
 	into->unevictable += from->unevictable;
-	into->active += from->active;
-	into->referenced += from->referenced;
-	into->workingset += from->workingset;
 	into->used += from->used;
 	for (int i = 0; i < NR_GENERATIONS; i++)
 		into->generations[i] += from->generations[i];

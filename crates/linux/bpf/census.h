@@ -35,9 +35,6 @@ struct census_sums {
 	u64 dirty;
 	u64 writeback;
 	u64 unevictable;
-	u64 active;
-	u64 referenced;
-	u64 workingset;
 	u64 used; /* mapped, or used again since it came: active; MGLRU: in the workingset, or with a count */
 	u64 generations[NR_GENERATIONS];
 	/* For each age: page cache, not mapped, that was read through a descriptor since then, ... */
@@ -165,12 +162,12 @@ struct census_name_call {
 	u64 is_there;    /* the kernel's struct is still that of this very file, and somebody holds it */
 };
 
-_Static_assert(sizeof(struct census_sums) == 32 * 8, "as in bpf_census.rs");
+_Static_assert(sizeof(struct census_sums) == 29 * 8, "as in bpf_census.rs");
 _Static_assert(sizeof(struct census_call) == 47 * 8, "as in bpf_census.rs");
 _Static_assert(sizeof(struct census_record) == 9 * 8, "as in bpf_census.rs");
 _Static_assert(sizeof(struct census_arrival) == 6 * 8, "as in bpf_arrivals.rs");
-_Static_assert(sizeof(struct census_group) == 33 * 8, "as in bpf_census.rs");
-_Static_assert(sizeof(struct census_file) == 39 * 8, "as in bpf_census.rs");
+_Static_assert(sizeof(struct census_group) == 30 * 8, "as in bpf_census.rs");
+_Static_assert(sizeof(struct census_file) == 36 * 8, "as in bpf_census.rs");
 _Static_assert(sizeof(struct census_name_call) == 7 * 8, "as in bpf_census.rs");
 
 #endif

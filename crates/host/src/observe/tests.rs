@@ -33,10 +33,6 @@ impl AccessSource for Stuck {
         Ok(WalkCost::default())
     }
 
-    fn space_id(&mut self, process: &Process) -> Result<u64, AccessError> {
-        Ok(process.pid() as u64)
-    }
-
     fn vm_flags(&mut self, process: &Process) -> Result<Vec<(AddrRange, VmFlags)>, AccessError> {
         if process.pid() == self.pid {
             drop(self.lock.lock());

@@ -284,10 +284,6 @@ impl AccessSource for Played {
         self.source.see_inactive(is_wanted)
     }
 
-    fn space_id(&mut self, process: &Process) -> Result<u64, AccessError> {
-        self.source.space_id(process)
-    }
-
     fn vm_flags(&mut self, process: &Process) -> Result<Vec<(AddrRange, VmFlags)>, AccessError> {
         self.source.vm_flags(process)
     }
@@ -342,10 +338,6 @@ mod tests {
         ) -> Result<WalkCost, AccessError> {
             visit(&self.0.lock().unwrap());
             Ok(WalkCost::default())
-        }
-
-        fn space_id(&mut self, _process: &Process) -> Result<u64, AccessError> {
-            Ok(0)
         }
 
         fn vm_flags(

@@ -380,10 +380,6 @@ impl AccessSource for BpfSource {
         self.vma_lister.is_some()
     }
 
-    fn space_id(&mut self, process: &Process) -> Result<u64, AccessError> {
-        Ok(super::opaque(self.identify(process)?.mm))
-    }
-
     fn vm_flags(&mut self, process: &Process) -> Result<Vec<(AddrRange, VmFlags)>, AccessError> {
         process
             .ensure_settled()

@@ -15,9 +15,6 @@ mod smaps;
 mod smaps_text;
 mod ways;
 
-use std::hash::{BuildHasher, RandomState};
-use std::sync::OnceLock;
-
 pub use bpf::BpfSource;
 pub use clear::{Cleared, Clearer, NrEntries, YoungPiece, clear_pieces, entries_in};
 pub use error::AccessError;
@@ -162,12 +159,6 @@ pub trait AccessSource: Send + std::fmt::Debug {
         false
     }
 
-    /// An opaque number for the address space: processes that share one (`vfork`, `CLONE_VM`) have
-    /// the same, so that it is walked once. Good while the process lives and does not exec; the
-    /// same from every source of this kind in this process. A source that can't tell gives each
-    /// process its own.
-    fn space_id(&mut self, process: &Process) -> Result<u64, AccessError>;
-
     /// All mappings of the process with the kernel's flags, by address.
     fn vm_flags(&mut self, process: &Process) -> Result<Vec<(AddrRange, VmFlags)>, AccessError>;
 }
@@ -198,10 +189,4 @@ pub fn open(choice: AccessChoice) -> Result<Box<dyn AccessSource>, AccessError> 
             }
         },
     }
-}
-
-/// Hides a kernel address behind a key of this process, so that it can be printed.
-fn opaque(kernel_address: u64) -> u64 {
-    static KEY: OnceLock<RandomState> = OnceLock::new();
-    KEY.get_or_init(RandomState::new).hash_one(kernel_address)
 }

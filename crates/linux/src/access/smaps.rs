@@ -108,10 +108,6 @@ impl AccessSource for SmapsSource {
         Ok(cost)
     }
 
-    fn space_id(&mut self, process: &Process) -> Result<u64, AccessError> {
-        Ok(u64::from(process.pid().unsigned_abs()))
-    }
-
     fn vm_flags(&mut self, process: &Process) -> Result<Vec<(AddrRange, VmFlags)>, AccessError> {
         smaps_text::vm_flags(process)
     }

@@ -49,7 +49,7 @@ const GROUP_WORDS: usize = 1 + SUMS_WORDS;
 const FILE_WORDS: usize = 7 + SUMS_WORDS;
 const SUMS_WORDS: usize = PROBED_WORD + 2 + 2 * NR_AGES;
 /// Where the words by age begin in sums.
-const READ_WORD: usize = 9 + NR_GENERATIONS;
+const READ_WORD: usize = 6 + NR_GENERATIONS;
 /// Where the words of what was probed begin in sums.
 const PROBED_WORD: usize = READ_WORD + 2 * NR_AGES;
 
@@ -112,7 +112,7 @@ pub(crate) struct NameCall {
 
 const _: () = assert!(size_of::<CensusCall>() == 47 * 8);
 const _: () = assert!(size_of::<NameCall>() == 7 * 8);
-const _: () = assert!(GROUP_WORDS == 33 && FILE_WORDS == 39);
+const _: () = assert!(GROUP_WORDS == 30 && FILE_WORDS == 36);
 
 /// `struct census_sums`, in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -122,9 +122,6 @@ pub(crate) struct RawSums {
     pub(crate) dirty: u64,
     pub(crate) writeback: u64,
     pub(crate) unevictable: u64,
-    pub(crate) active: u64,
-    pub(crate) referenced: u64,
-    pub(crate) workingset: u64,
     pub(crate) used: u64,
     pub(crate) generations: [u64; NR_GENERATIONS],
     pub(crate) read: [u64; NR_AGES],
@@ -443,11 +440,8 @@ fn sums_of(words: &[u64]) -> RawSums {
         dirty: words[2],
         writeback: words[3],
         unevictable: words[4],
-        active: words[5],
-        referenced: words[6],
-        workingset: words[7],
-        used: words[8],
-        generations: array::from_fn(from(9)),
+        used: words[5],
+        generations: array::from_fn(from(6)),
         read: array::from_fn(from(READ_WORD)),
         unknown: array::from_fn(from(READ_WORD + NR_AGES)),
         probed: words[PROBED_WORD],

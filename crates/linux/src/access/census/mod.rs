@@ -91,12 +91,6 @@ strata_lru::counts! {
         pub writeback_bytes: u64,
         /// Locked in memory.
         pub unevictable_bytes: u64,
-        /// With the kernel's flag `active`.
-        pub active_bytes: u64,
-        /// With the kernel's flag `referenced`.
-        pub referenced_bytes: u64,
-        /// With the kernel's flag `workingset`.
-        pub workingset_bytes: u64,
         /// Used again after it came to memory, as far as the kernel remembers: mapped, or active; under MGLRU in the workingset
         /// or with a count of accesses.
         pub used_bytes: u64,
@@ -136,8 +130,6 @@ pub struct Total {
     pub error_bytes: u64,
     /// How much of it is mapped.
     pub mapped_bytes: u64,
-    /// Half of the interval that holds the true figure of [`mapped_bytes`](Total::mapped_bytes) 95 times of 100.
-    pub mapped_error_bytes: u64,
 }
 
 /// What a group has of a kind on a node.

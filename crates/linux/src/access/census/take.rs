@@ -452,13 +452,12 @@ impl Taking<'_> {
         let to_bytes = |pages: f64| (pages * PAGE_BYTES as f64) as u64;
         std::array::from_fn(|index| {
             let (pages, error) = self.kinds[index].estimate(nr_sampled, nr_blocks);
-            let (mapped, mapped_error) = self.mapped[index].estimate(nr_sampled, nr_blocks);
+            let (mapped, _) = self.mapped[index].estimate(nr_sampled, nr_blocks);
             Total {
                 kind: Kind::ALL[index],
                 bytes: to_bytes(pages),
                 error_bytes: to_bytes(error),
                 mapped_bytes: to_bytes(mapped),
-                mapped_error_bytes: to_bytes(mapped_error),
             }
         })
     }
@@ -521,9 +520,6 @@ fn sums(raw: &RawSums, kind: Kind, scale: f64, has_generations: bool) -> Sums {
         },
         writeback_bytes: bytes(raw.writeback),
         unevictable_bytes: bytes(raw.unevictable),
-        active_bytes: bytes(raw.active),
-        referenced_bytes: bytes(raw.referenced),
-        workingset_bytes: bytes(raw.workingset),
         used_bytes: bytes(raw.used),
         generations_bytes: has_generations.then(|| generations.map(bytes)),
         read_bytes: raw.read.map(bytes),

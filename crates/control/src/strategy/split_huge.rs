@@ -97,9 +97,9 @@ strata_lru::named! {
     pub enum StaysWhole {
         /// Some are split to see what is in them, or all are, some at each walk.
         NotYet = "not split yet",
-        /// Of those that were split too much was used.
+        /// Too much was used of the ones that were split.
         InUse = "too much of each is in use",
-        /// Those that were to be split are huge still.
+        /// The kernel did not split those that were to be split.
         Refused = "can't be split",
     }
 }

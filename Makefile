@@ -1,6 +1,6 @@
 # Thin over scripts/: each can be run by itself and says at its top what it does.
 .DEFAULT_GOAL := help
-.PHONY: help run test test-rest check-all test-guest test-long check bench evaluate evaluate-plan evaluate-guard evaluate-park evaluate-tiers evaluate-density evaluate-letters coverage fuzz man package fmt clean
+.PHONY: help run test test-rest check-all test-guest test-long check bench evaluate evaluate-plan evaluate-guard evaluate-park evaluate-tiers evaluate-density evaluate-letters coverage mutations fuzz man package fmt clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -33,6 +33,9 @@ bench: ## speed, scans and kills beside the kernel alone, an hour and a half; wr
 
 evaluate: ## against real kernels and the best policies known; writes docs/validation/fidelity.md, docs/develop/evaluation.md
 	@scripts/evaluate.sh
+
+mutations: ## breaks each rule of the engine once; its test has to fail (docs/develop/RULES.md)
+	@scripts/mutations.py
 
 fuzz: ## each fuzz target for a while (FUZZ_SECONDS); writes docs/develop/fuzz.md
 	@scripts/fuzz.sh

@@ -1,4 +1,4 @@
-//! `docs/develop/RULES.md` names only tests that exist, and says of every rule which holds it.
+//! `docs/develop/RULES.md` names only tests that exist, and says of every rule which holds it; a mutation is kept for each.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -49,6 +49,15 @@ fn every_rule_names_a_test_or_says_why_not() {
     for row in rows.filter(|row| !row.starts_with("|---") && !row.starts_with("| section")) {
         let cells: Vec<&str> = row.trim_matches('|').split('|').collect();
         assert_eq!(cells.len(), 3, "{row}");
+        let head = format!("\n## {} ", cells[0].trim());
+        let mutation = include_str!("mutations.txt").split_once(&head);
+        let mutation = mutation.unwrap_or_else(|| panic!("no mutation of {row}")).1;
+        let (place, lines) = mutation.split_once('\n').unwrap();
+        let (file, test) = place.split_once(' ').unwrap();
+        assert!(cells[2].contains(&format!("`{test}`")), "{head}");
+        let before: Vec<&str> = lines.lines().map_while(|of| of.strip_prefix('-')).collect();
+        let source = fs::read_to_string(root.join(file)).unwrap();
+        assert_eq!(source.matches(&before.join("\n")).count(), 1, "{head}");
         assert!(
             cells[2].trim().starts_with('`') || cells[2].trim().starts_with("not here: "),
             "{row}"

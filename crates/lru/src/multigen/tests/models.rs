@@ -16,21 +16,26 @@ fn bench_by(rules: &str) -> Bench {
 
 #[test]
 fn each_kernel_has_its_own_place_for_what_is_faulted_fresh_and_read() {
-    // Anon faulted, file faulted, shmem read, file read, anon read ahead; window 0..=3.
+    // Anon faulted, file faulted, shmem read, file read, anon read ahead; workingset of file read and faulted; window 0..=3.
     for (kernel, expected) in [
-        (KernelModel::V2021, [3, 3, 0, 0, 0]),
-        (KernelModel::V2022, [3, 3, 1, 0, 0]),
-        (KernelModel::V6_1, [3, 3, 2, 1, 1]),
-        (KernelModel::V6_14, [2, 2, 2, 0, 0]),
-        (KernelModel::V7_2, [2, 0, 2, 0, 0]),
+        (KernelModel::V2021, [3, 3, 0, 0, 0, 0, 3]),
+        (KernelModel::V2022, [3, 3, 1, 0, 0, 0, 3]),
+        (KernelModel::V6_1, [3, 3, 2, 1, 1, 1, 3]),
+        (KernelModel::V6_14, [2, 2, 2, 0, 0, 1, 3]),
+        (KernelModel::V7_2, [2, 0, 2, 0, 0, 1, 3]),
     ] {
         let mut bench = bench(kernel);
+        let known = bench.appear(Kind::File, Cause::Read);
+        bench.read(known, 5);
+        let shadow = bench.engine.gone(known, GoneCause::Reclaimed).unwrap();
         let folios = [
             bench.appear(Kind::Anon, Cause::Fault),
             bench.appear(Kind::File, Cause::Fault),
             bench.appear(Kind::Anon, Cause::Read),
             bench.appear(Kind::File, Cause::Read),
             bench.appear(Kind::Anon, Cause::Prefetch),
+            bench.refault(Kind::File, Cause::Read, shadow),
+            bench.refault(Kind::File, Cause::Fault, shadow),
         ];
         assert_eq!(folios.map(|folio| bench.seq(folio)), expected, "{kernel}");
     }
@@ -86,16 +91,20 @@ fn by_2021_a_walk_is_due_only_when_both_kinds_have_two_generations_left() {
 
 #[test]
 fn up_to_613_no_kind_drops_a_generation_before_the_other_can() {
-    for (kernel, windows) in [
-        (KernelModel::V2021, [2, 0]),
-        (KernelModel::V2022, [0, 0]),
-        (KernelModel::V6_1, [0, 0]),
-        (KernelModel::V6_14, [1, 0]),
+    for (kernel, nr_dropped) in [
+        (KernelModel::V2021, 2),
+        (KernelModel::V2022, 0),
+        (KernelModel::V6_1, 0),
+        (KernelModel::V6_14, 1),
     ] {
-        let mut bench = bench_by(&format!("{kernel},placement=v6.14"));
-        bench.appear_many(2, Kind::File, Cause::Read);
-        assert_eq!(bench.isolate(1), Isolated::Pages(1));
-        assert_eq!(bench.window(), (3, windows), "{kernel}");
+        for (held, cause) in [(Kind::File, Cause::Read), (Kind::Anon, Cause::Prefetch)] {
+            let mut bench = bench_by(&format!("{kernel},placement=v6.14"));
+            bench.appear_many(2, held, cause);
+            assert_eq!(bench.isolate(1), Isolated::Pages(1));
+            let mut oldest = [0; 2];
+            oldest[held.other().index()] = nr_dropped;
+            assert_eq!(bench.window(), (3, oldest), "{kernel} {held}");
+        }
     }
 }
 

@@ -127,15 +127,6 @@ impl Idle {
     }
 }
 
-/// Pages that left memory since the kernel was asked for an amount of a group.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TakenByAmount {
-    /// Not read for as long as counts as idle.
-    pub nr_idle_pages: u64,
-    /// Read within that time.
-    pub nr_used_pages: u64,
-}
-
 /// A group's page cache that nobody has mapped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CacheAges {
@@ -145,11 +136,6 @@ pub struct CacheAges {
     pub nr_unreachable_pages: [u64; NR_CACHE_CLASSES],
     /// Part of `nr_cached_pages` which can be dropped, by how long it was not read; the oldest first.
     pub ages: Vec<CacheAge>,
-    /// Part of it that can't be dropped page by page, and that the kernel can take (not of files that are in memory only), by how long it
-    /// was not read, milliseconds.
-    pub beyond_reach: BTreeMap<u64, u64>,
-    /// What the kernel took since it was asked by amount; `None`: it was not asked.
-    pub by_amount: Option<TakenByAmount>,
     /// Pages that were read again since the census before, by the time for which they had not been read, milliseconds.
     pub read_again: BTreeMap<u64, u64>,
     /// Dropped, and not come back as far as is remembered, by class.
@@ -165,12 +151,7 @@ impl CacheAges {
         older.map(|of| of.nr_pages).sum()
     }
 
-    /// What can't be dropped page by page and was not read for so long, pages.
-    pub fn nr_beyond_reach(&self, idle_ms: u64) -> u64 {
-        self.beyond_reach.range(idle_ms..).map(|(_, nr)| nr).sum()
-    }
-
-    /// Part of what can be dropped, of one class.
+    /// Part of that, of one class.
     pub fn nr_older_of(&self, class: CacheClass, idle_ms: u64) -> u64 {
         let is_meant = |of: &&CacheAge| of.class == class && of.age_ms >= idle_ms;
         self.ages

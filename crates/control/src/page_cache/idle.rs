@@ -29,9 +29,7 @@ use self::file::{
 };
 
 use super::tiers::{TierCounts, Tiers};
-use super::{
-    FILE_PAGES_MAX, FOLIO_PAGES_MAX, FileId, FileKey, NR_TIERS, PageFound, TakenByAmount, Tried,
-};
+use super::{FILE_PAGES_MAX, FOLIO_PAGES_MAX, FileId, FileKey, NR_TIERS, PageFound, Tried};
 use crate::sample::{CacheSample, FileCache, FileNo, PAGE_BYTES, Reads};
 use crate::strategy::drop_cache::{self, REMEMBERED_MS};
 use strata_lru::TimeMs;
@@ -71,10 +69,6 @@ pub struct IdleTable {
     nr_played_pages: u64,
     /// Pages that the kernel has reclaimed and that are remembered, as of the last census.
     nr_reclaimed_pages: u64,
-    /// Since the last census the kernel was asked by amount for what is as old as that, milliseconds; what it took, as this census found.
-    asked: Option<(u64, TakenByAmount)>,
-    /// As above, for the census under way or the next one.
-    asks: Option<u64>,
 }
 
 impl IdleTable {
@@ -104,7 +98,6 @@ impl IdleTable {
         self.census = self.census.checked_add(1).unwrap_or(1);
         self.nr_new_pages = 0;
         self.read_again.clear();
-        self.asked = (self.asks.take()).map(|idle_ms| (idle_ms, TakenByAmount::default()));
         self.know(&files.into_iter().map(|id| (id.key, id)).collect());
     }
 
@@ -210,9 +203,7 @@ impl IdleTable {
 
     /// What lies behind the ends of files was truncated.
     pub fn truncate(&mut self, nr_pages_of: &HashMap<FileKey, u64>) {
-        // The kernel that is asked frees inodes along with their pages: such a file is told as 0 pages long, as a deleted one.
-        let is_told = |nr_pages: &&u64| **nr_pages > 0 || self.asked.is_none();
-        let known = |key: &FileKey| Some((*key, *nr_pages_of.get(key).filter(is_told)?));
+        let known = |key: &FileKey| Some((*key, *nr_pages_of.get(key)?));
         let ends: Vec<(FileKey, u64)> = self.numbers.keys().filter_map(known).collect();
         for (file, nr_pages) in ends {
             self.forget(file, nr_pages..FILE_PAGES_MAX);
@@ -224,11 +215,6 @@ impl IdleTable {
         if let Some(file) = number.and_then(|number| self.files.get_mut(number)) {
             file.pages_within(pages).for_each(change);
         }
-    }
-
-    /// The kernel was asked by amount for pages that were not read for so long: what the next census misses was dropped.
-    pub fn note_asked(&mut self, idle_ms: u64) {
-        self.asks = Some(idle_ms);
     }
 
     /// The census has ended: what lies idle. What it cost is for the caller to fill in.
@@ -247,7 +233,6 @@ impl IdleTable {
     /// Takes in which files there are, and forgets others, unless pages have left them of late.
     fn know(&mut self, files: &BTreeMap<FileKey, FileId>) {
         let (now, remembered_ms) = (self.now, self.remembered_ms);
-        let is_asked = self.asked.is_some();
         let (known, numbers) = (&mut self.files, &mut self.numbers);
         numbers.retain(|key, number| {
             let Some(file) = known.get(number) else {
@@ -256,28 +241,19 @@ impl IdleTable {
             // The kernel may have given the struct to another file.
             let stays = match files.get(key) {
                 Some(id) => file.id.is_same(id),
-                None => is_asked || file.has_left(now, remembered_ms),
+                None => file.has_left(now, remembered_ms),
             };
             if !stays {
                 known.remove(number);
             }
             stays
         });
-        // A file that was out of memory as a whole may have come back at another address.
-        let gone = numbers.iter().filter(|(key, _)| !files.contains_key(key));
-        let mut gone: HashMap<_, _> = gone
-            .filter_map(|(key, number)| Some((known.get(number)?.id.identity(), *key)))
-            .collect();
         for (key, id) in files {
-            let known_number = numbers.get(key).copied();
-            let before = || numbers.remove(&gone.remove(&id.identity())?);
-            let number = known_number.or_else(before).unwrap_or_else(|| {
+            let number = *numbers.entry(*key).or_insert_with(|| {
                 self.next_number += 1;
                 FileNo(self.next_number - 1)
             });
-            numbers.insert(*key, number);
             let file = known.entry(number).or_insert_with(|| File::new(*id));
-            file.id = *id;
             file.look(self.census);
         }
     }
@@ -303,13 +279,7 @@ impl IdleTable {
                 file: *number,
                 ..FileCache::default()
             };
-            // Of a file of which the kernel took all nothing is listed.
-            let seen = if self.asked.is_some() {
-                census
-            } else {
-                file.seen
-            };
-            let mut nr_taken = 0;
+            let seen = file.seen;
             file.chunks.retain(|_, chunk| {
                 let mut is_empty = true;
                 for page in chunk.iter_mut() {
@@ -326,16 +296,7 @@ impl IdleTable {
                     }
                     if page.seen != seen || seen == 0 {
                         let was_there = page.seen != 0;
-                        if let Some((idle_ms, taken)) = self.asked.as_mut().filter(|_| was_there) {
-                            nr_taken += 1;
-                            self.tiers.dropped(page.tier(), 1);
-                            let is_idle = age_ms(now, *page) >= *idle_ms;
-                            if page.is_clean(self.nr_reads_max) {
-                                taken.nr_idle_pages += u64::from(is_idle);
-                                taken.nr_used_pages += u64::from(!is_idle);
-                            }
-                            *page = Page::gone(steps(now), page.tier(), IS_DROPPED);
-                        } else if was_there {
+                        if was_there {
                             let tier = page.tier();
                             self.tiers.reclaimed(tier, 1);
                             let is_room = nr_reclaimed_before < RECLAIMED_PAGES_MAX;
@@ -373,9 +334,6 @@ impl IdleTable {
                 }
                 !is_empty
             });
-            if nr_taken > 0 {
-                file.dropped.push_back((now, nr_taken));
-            }
             for (list, bytes) in [
                 (&mut file.dropped, &mut sum.dropped_bytes),
                 (&mut file.returned, &mut sum.returned_bytes),

@@ -97,9 +97,9 @@ strata_lru::named! {
     pub enum StaysWhole {
         /// Some are split to see what is in them, or all are, some at each walk.
         NotYet = "not split yet",
-        /// Too much was used of the ones that were split.
+        /// Of those that were split too much was used.
         InUse = "too much of each is in use",
-        /// The kernel did not split those that were to be split.
+        /// Those that were to be split are huge still.
         Refused = "can't be split",
     }
 }

@@ -15,7 +15,7 @@ use std::time::Duration;
 use strata_control::guard::{self, Goes, Leaning, Member, Offer};
 use strata_control::page_cache::{CacheClass, Idle};
 use strata_linux::addr::PAGE_BYTES;
-use strata_linux::cgroup::{ReclaimError, is_reclaimed_by_amount};
+use strata_linux::cgroup::is_reclaimed_by_amount;
 use strata_linux::swap;
 use strata_lru::ages::{Moved, NrPages, On};
 use strata_lru::machine::CgroupVersion;
@@ -336,7 +336,7 @@ impl Managed {
                 self.caches
                     .looked(at, found.as_deref().ok(), outcome.cpu_ns, min_age, share);
                 match found {
-                    Ok(found) => self.found_in_cache(at, found),
+                    Ok(found) => self.found_in_cache(found),
                     Err(error) => tracing::debug!("no census of page cache: {error}"),
                 }
             }
@@ -361,33 +361,17 @@ impl Managed {
                 }
                 tracing::debug!(group, nr_pages, ?dropped, "page cache dropped");
             }
-            Done::AskedKernel {
-                which,
-                nr_freed_pages,
-            } => {
-                tracing::debug!(
-                    which.group,
-                    which.nr_pages,
-                    ?nr_freed_pages,
-                    "page cache asked"
-                );
-                self.caches.cannot_ask |= matches!(nr_freed_pages, Err(ReclaimError::NotByKind(_)));
-                let mut groups = self.groups.values_mut();
-                if let Some(one) = groups.find(|one| one.kernel_id == Some(which.group)) {
-                    one.answered(at, which.nr_pages, nr_freed_pages.ok());
-                }
-            }
             // A guard asks for nothing else.
             Done::Dropped { .. } | Done::Look(_) => {}
         }
     }
 
-    fn found_in_cache(&mut self, at: Duration, found: Vec<GroupCache>) {
+    fn found_in_cache(&mut self, found: Vec<GroupCache>) {
         let mut found: BTreeMap<u64, GroupCache> =
             found.into_iter().map(|one| (one.group, one)).collect();
         for group in self.groups.values_mut() {
             if let Some(one) = group.kernel_id.and_then(|id| found.remove(&id)) {
-                group.cache.found(at, one);
+                group.cache.found(one);
             }
         }
     }
@@ -408,14 +392,8 @@ impl Managed {
                 older_than: age,
                 with_once: false,
             };
-            let nr_going = self
-                .caches
+            self.caches
                 .drop_oldest(group, idle, nr_pages, &mut swap_room_pages);
-            if self.config.hand != Hand::Exact {
-                let room = room.min(group.cache_above_low_pages());
-                self.caches
-                    .ask_kernel(group, at, age, room.saturating_sub(nr_going));
-            }
         }
         self.writes.spend(room - swap_room_pages);
     }

@@ -77,24 +77,12 @@ impl Fares {
         used_within: Duration,
     ) {
         let nr_pages: u64 = went.iter().map(|one| one.nr_pages).sum();
-        let used = went.iter().filter(|one| one.idle < used_within);
-        let nr_used: u64 = used.map(|one| one.nr_pages).sum();
-        self.judge_sums(at, nr_pages, nr_used, nr_fewer_pages);
-    }
-
-    /// So many pages were found at `at` to have gone, a part of them in use when they did, and so many pages fewer in memory but for
-    /// what another hand took.
-    pub(super) fn judge_sums(
-        &mut self,
-        at: Duration,
-        nr_pages: u64,
-        nr_used: u64,
-        nr_fewer_pages: u64,
-    ) {
         let nr_freed_pages = std::mem::take(&mut self.nr_freed_pages);
         if nr_pages + nr_freed_pages == 0 {
             return;
         }
+        let used = went.iter().filter(|one| one.idle < used_within);
+        let nr_used: u64 = used.map(|one| one.nr_pages).sum();
         let takes_used = nr_used as f64 > nr_pages as f64 * USED_SHARE_MAX;
         // Of a page of a file no entry stays that tells that it went.
         match takes_used || nr_fewer_pages.max(nr_pages) < nr_freed_pages / 2 {

@@ -4,7 +4,6 @@
 //!
 //! **Invariants** I1: what was asked for counts as gone until it is known what went: no room is given twice.
 
-use super::by_amount::{Fares, Hand};
 use crate::engine::census::cache::GroupCache;
 use crate::observe::ledger::CacheSeen;
 use std::collections::BTreeMap;
@@ -30,11 +29,6 @@ pub(super) struct OfGroup {
     nr_stuck: u64,
     /// Dropped in all.
     pub(super) nr_dropped: u64,
-    /// How the kernel's choice fares with page cache that can't be dropped page by page.
-    by_amount: Fares,
-    /// It was asked, and no census has told yet what it took.
-    is_asked: bool,
-    is_answered: bool,
 }
 
 /// Pages in memory that were read again since the last look, by the time for which they had not been, milliseconds.
@@ -63,26 +57,6 @@ impl OfGroup {
     pub(super) fn older_than(&self, age: Duration) -> Option<u64> {
         let older = self.ages.as_ref()?.nr_older_pages(age.as_millis() as u64);
         Some(older.saturating_sub(self.gone() + self.nr_stuck))
-    }
-
-    /// What of page cache the kernel may be asked for by amount at `at`: what was not read for so long and can't be dropped page by page.
-    pub(super) fn beyond_reach(&self, at: Duration, age: Duration) -> u64 {
-        let may_ask = !self.is_asked && self.by_amount.may_take(at);
-        let ages = self.ages.as_ref().filter(|_| may_ask);
-        ages.map_or(0, |ages| ages.nr_beyond_reach(age.as_millis() as u64))
-    }
-
-    /// So much is asked for by amount.
-    pub(super) fn asks_kernel(&mut self, nr_pages: u64) {
-        self.is_asked = true;
-        self.asked(nr_pages);
-    }
-
-    /// Of so many pages the kernel has freed so many; `None`: it could not.
-    pub(super) fn answered(&mut self, at: Duration, nr_asked: u64, nr_freed: Option<u64>) -> u64 {
-        self.by_amount.answered(at, nr_freed, Hand::Auto);
-        (self.is_asked, self.is_answered) = (nr_freed.is_some(), nr_freed.is_some());
-        self.went(nr_asked, [nr_freed.unwrap_or(0), 0, 0])
     }
 
     /// Of so many of the pages that are idle, those of files that are in memory only.
@@ -188,13 +162,7 @@ impl OfGroup {
     }
 
     /// What a census found.
-    pub(super) fn found(&mut self, at: Duration, found: GroupCache) {
-        if std::mem::take(&mut self.is_answered) {
-            self.is_asked = false;
-            let taken = found.ages.by_amount.unwrap_or_default();
-            let (nr_idle, nr_used) = (taken.nr_idle_pages, taken.nr_used_pages);
-            (self.by_amount).judge_sums(at, nr_idle + nr_used, nr_used, 0);
-        }
+    pub(super) fn found(&mut self, found: GroupCache) {
         self.nr_returned += found.nr_returned_pages;
         for (age_ms, nr_pages) in &found.ages.read_again {
             *self.read_again.0.entry(*age_ms).or_default() += nr_pages;
@@ -207,7 +175,7 @@ impl OfGroup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use strata_control::page_cache::{CacheAge, TakenByAmount};
+    use strata_control::page_cache::CacheAge;
 
     fn census(nr_old: u64, nr_away: u64, nr_returned: u64) -> GroupCache {
         GroupCache {
@@ -231,7 +199,6 @@ mod tests {
                 nr_away_pages: [nr_away, 0, 0],
                 read_again: BTreeMap::from([(20_000, nr_returned)]),
                 kept_bytes: 4096,
-                ..CacheAges::default()
             },
             nr_returned_pages: nr_returned,
             ..GroupCache::default()
@@ -242,8 +209,8 @@ mod tests {
     fn what_went_is_away_at_once_and_the_next_census_tells_what_came_back() {
         let mut cache = OfGroup::default();
         assert_eq!((cache.cached(), cache.away()), (None, 0));
+        cache.found(census(500, 0, 0));
         let minute = Duration::from_secs(60);
-        cache.found(minute, census(500, 0, 0));
         assert_eq!(
             (cache.cached(), cache.older_than(minute)),
             (Some(1000), Some(500))
@@ -270,53 +237,11 @@ mod tests {
         );
         assert_eq!(cache.look().0, 0);
         assert_eq!(cache.spent(), 0);
-        cache.found(minute, census(300, 150, 50));
+        cache.found(census(300, 150, 50));
         let ((nr_returned, read_again), away) = (cache.look(), cache.away());
         assert_eq!((away, nr_returned, cache.look().0), (150, 50, 0));
         let after = |seconds| read_again.after(Duration::from_secs(seconds));
         assert_eq!((after(20), after(21)), (50, 0));
         assert_eq!(cache.look().1.after(Duration::ZERO), 0, "told once");
-    }
-
-    #[test]
-    fn what_no_hand_reaches_is_asked_for_once_a_census_and_the_kernel_rests_where_it_takes_other_pages()
-     {
-        let at = Duration::from_secs;
-        let beyond_reach = |taken: Option<(u64, u64)>| {
-            let mut found = census(0, 0, 0);
-            found.ages.beyond_reach = BTreeMap::from([(60_000, 4000), (10_000, 500)]);
-            found.ages.by_amount = taken.map(|(nr_idle_pages, nr_used_pages)| TakenByAmount {
-                nr_idle_pages,
-                nr_used_pages,
-            });
-            found
-        };
-        let mut cache = OfGroup::default();
-        let idle = |cache: &OfGroup, seconds| cache.beyond_reach(at(seconds), at(60));
-        assert_eq!(idle(&cache, 0), 0, "no census has told yet");
-        cache.found(at(0), beyond_reach(None));
-        assert_eq!(idle(&cache, 0), 4000);
-        cache.asks_kernel(1000);
-        // One that was under way says nothing of it.
-        cache.found(at(1), beyond_reach(None));
-        assert_eq!((idle(&cache, 1), cache.spent()), (0, 1000));
-        assert_eq!(cache.answered(at(2), 1000, Some(800)), 800);
-        assert_eq!(
-            (idle(&cache, 2), cache.spent(), cache.away()),
-            (0, 800, 800)
-        );
-        cache.found(at(3), beyond_reach(Some((400, 40))));
-        assert_eq!(idle(&cache, 3), 4000, "a half of it was meant");
-        for taken in [Some((399, 0)), Some((800, 100)), None] {
-            cache.by_amount = Fares::default();
-            cache.asks_kernel(1000);
-            cache.answered(at(10), 1000, Some(800));
-            cache.found(at(20), beyond_reach(taken));
-            assert_eq!((idle(&cache, 79), idle(&cache, 80)), (0, 4000), "{taken:?}");
-        }
-        cache.asks_kernel(1000);
-        cache.answered(at(500), 1000, None);
-        let idle = [619, 620].map(|seconds| idle(&cache, seconds));
-        assert_eq!(idle, [0, 4000], "twice as long the second time");
     }
 }

@@ -18,14 +18,12 @@
 //! - I2: nothing is dropped where nothing is to be taken.
 //! - I3: censuses take no more than their part of the guard's processor time, but for one.
 
-use super::by_amount;
 use super::group::Group;
-use crate::engine::census::cache::{self, AskKernel, CacheThread, DropIdle, GroupCache, Request};
+use crate::engine::census::cache::{self, CacheThread, DropIdle, GroupCache, Request};
 use crate::engine::census::promote::Promote;
 use std::time::Duration;
-use strata_control::page_cache::{CacheAges, Idle};
+use strata_control::page_cache::Idle;
 use strata_linux::addr::PAGE_BYTES;
-use strata_lru::machine::CgroupVersion;
 
 /// Censuses within the least age: what is told to be idle for so long is so to a half of it.
 const NR_CENSUSES_WITHIN_AGE: u32 = 2;
@@ -49,8 +47,6 @@ pub(super) struct Caches {
     earliest: Duration,
     /// The next census comes after so many times the usual pause.
     nr_pauses: u32,
-    /// The kernel can't be asked for page cache alone.
-    pub(super) cannot_ask: bool,
     /// Dropped of groups that are gone by now, pages.
     pub(super) nr_dropped_before: u64,
 }
@@ -62,7 +58,6 @@ impl Caches {
             next: Duration::ZERO,
             earliest: Duration::ZERO,
             nr_pauses: 1,
-            cannot_ask: false,
             nr_dropped_before: 0,
         })
     }
@@ -106,33 +101,6 @@ impl Caches {
         }
     }
 
-    /// Has the kernel take a part of a group's page cache that is idle and can't be dropped page by page, of which so many pages may go.
-    pub(super) fn ask_kernel(
-        &mut self,
-        group: &mut Group,
-        at: Duration,
-        older_than: Duration,
-        nr_pages_max: u64,
-    ) {
-        let nr_idle = group.cache.beyond_reach(at, older_than);
-        // On v1 the kernel can't be told which kind to take.
-        let may_ask = !self.cannot_ask && group.reader.version() == CgroupVersion::V2;
-        let Some(id) = group.kernel_id.filter(|_| may_ask) else {
-            return;
-        };
-        if let Some(nr_pages) = by_amount::step(&group.reader, nr_idle, nr_pages_max) {
-            let request = Request::AskKernel(AskKernel {
-                group: id,
-                reader: group.reader.clone(),
-                older_than,
-                nr_pages,
-            });
-            if self.thread.try_submit(request).is_ok() {
-                group.cache.asks_kernel(nr_pages);
-            }
-        }
-    }
-
     /// The next census comes as soon as it may.
     pub(super) fn hurry(&mut self, at: Duration) {
         self.next = self.next.min(self.earliest.max(at));
@@ -172,8 +140,7 @@ impl Caches {
 /// Whether what a census found is a reason to look again soon: page cache that can grow old, or that may come back.
 fn is_worth_it(found: &[GroupCache]) -> bool {
     let away = |one: &GroupCache| one.ages.nr_away_pages.iter().sum::<u64>();
-    let there = |of: &CacheAges| of.nr_older_pages(0) + of.nr_beyond_reach(0);
-    let of = |one: &GroupCache| there(&one.ages) + away(one);
+    let of = |one: &GroupCache| one.ages.nr_older_pages(0) + away(one);
     let new_bytes: u64 = found.iter().map(|one| one.sample.new_bytes).sum();
     found.iter().map(of).sum::<u64>() + new_bytes / PAGE_BYTES >= WORTH_PAGES
 }
@@ -188,7 +155,7 @@ fn pause(min_age: Duration, nr_pauses: u32, cpu_ns: u64, processor_share: f64) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use strata_control::page_cache::CacheAge;
+    use strata_control::page_cache::{CacheAge, CacheAges};
 
     fn census(nr_old: u64, nr_away: u64) -> GroupCache {
         let age = CacheAge {

@@ -413,13 +413,6 @@ impl Group {
         self.nr_taken_pages += self.cache.went(nr_asked, nr_gone);
     }
 
-    /// Of page cache so much was asked for by amount, and the kernel freed so much.
-    pub(super) fn answered(&mut self, at: Duration, nr_asked: u64, nr_freed: Option<u64>) {
-        let nr_gone = self.cache.answered(at, nr_asked, nr_freed);
-        self.nr_taken_pages += nr_gone;
-        self.nr_amount_pages += nr_gone;
-    }
-
     fn is_promised_by_time(&self) -> bool {
         matches!(self.rule.promise, Some(Promised::Slowdown(_)))
     }

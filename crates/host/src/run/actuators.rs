@@ -185,7 +185,7 @@ impl Actuators {
                     }
                 }
                 // A run asks for nothing of many groups.
-                cache::Done::DroppedIdle { .. } | cache::Done::AskedKernel { .. } => {}
+                cache::Done::DroppedIdle { .. } => {}
             }
         }
         if let Some(error) = failure {

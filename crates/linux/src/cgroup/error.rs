@@ -236,9 +236,6 @@ pub enum ReclaimError {
     /// The kernel found nothing it could take: back off.
     #[error("nothing reclaimable in cgroup {}", .0.display())]
     NothingReclaimable(PathBuf),
-    /// The kernel can't be told to leave anonymous memory, and was not asked.
-    #[error("the kernel can't be asked for page cache alone of cgroup {}", .0.display())]
-    NotByKind(PathBuf),
     /// The programs allocate or pull back as fast as the kernel reclaims (cgroup v1 only): pages did
     /// go, but usage did not come down.
     #[error("cgroup {} fills up as fast as it is reclaimed", .0.display())]

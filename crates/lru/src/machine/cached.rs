@@ -36,12 +36,8 @@ pub struct FileId {
 impl FileId {
     /// Whether both are one file, whatever they go by.
     pub fn is_same(&self, other: &FileId) -> bool {
-        self.identity() == other.identity()
-    }
-
-    /// What makes it the same file: its device, its number there, and which of the files that had this number it is.
-    pub fn identity(&self) -> (u64, u64, u64) {
-        (self.device, self.inode, self.generation)
+        let of = |id: &FileId| (id.device, id.inode, id.generation);
+        of(self) == of(other)
     }
 }
 

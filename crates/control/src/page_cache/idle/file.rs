@@ -78,11 +78,6 @@ impl Page {
     pub(super) fn is(self, flag: u8) -> bool {
         self.state & flag != 0
     }
-
-    /// It need not be written, and it is known when it was read last.
-    pub(super) fn is_clean(self, nr_reads_max: u8) -> bool {
-        !self.is(IS_BUSY) && self.reads() < nr_reads_max
-    }
 }
 
 /// The pages of one file.

@@ -17,7 +17,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::file::{File, IS_DROPPED, IS_JOINED, Page, age_ms, told};
+use super::file::{File, IS_BUSY, IS_DROPPED, IS_JOINED, Page, age_ms, told};
 use super::{IdleTable, add_page};
 use crate::page_cache::{
     CacheAge, CacheAges, CacheClass, FILE_BYTES_MIN, FileKey, Idle, PageFound,
@@ -33,8 +33,6 @@ impl IdleTable {
         let mut nr_pages_of: BTreeMap<(Reverse<u64>, CacheClass, bool), u64> = BTreeMap::new();
         for file in self.files.values() {
             let (may_give, class) = (self.may_give(file), self.class_of(file));
-            let is_beyond_reach =
-                self.is_left(file) && self.stays_away(file) && class != CacheClass::MemoryOnly;
             ages.kept_bytes += file.kept_bytes();
             for (_, page) in file.pages() {
                 let is_there = page.seen == self.census && self.census != 0;
@@ -43,11 +41,8 @@ impl IdleTable {
                     u64::from(is_there && file.is_unreachable && self.is_left(file));
                 ages.nr_away_pages[class as usize] +=
                     u64::from(!is_there && page.left & IS_DROPPED != 0);
-                let age_ms = told(age_ms(self.now, page));
-                if is_beyond_reach && self.is_known_clean(page) {
-                    *ages.beyond_reach.entry(age_ms).or_default() += 1;
-                }
                 if may_give && self.is_known_clean(page) {
+                    let age_ms = told(age_ms(self.now, page));
                     let key = (Reverse(age_ms), class, self.is_once(file, page));
                     *nr_pages_of.entry(key).or_default() += 1;
                 }
@@ -61,7 +56,6 @@ impl IdleTable {
         };
         ages.ages = nr_pages_of.into_iter().map(of).collect();
         ages.read_again.clone_from(&self.read_again);
-        ages.by_amount = self.asked.map(|(_, taken)| taken);
         ages
     }
 
@@ -182,17 +176,12 @@ impl IdleTable {
     }
 
     fn may_give(&self, file: &File) -> bool {
-        !self.is_left(file) && self.stays_away(file)
-    }
-
-    /// Whether the last census looked at it, and what went of it does not come back.
-    fn stays_away(&self, file: &File) -> bool {
         let sum = |list: &std::collections::VecDeque<(_, u64)>| -> u64 {
             list.iter().map(|(_, nr_pages)| nr_pages).sum()
         };
         let comes_back =
             drop_cache::comes_back(sum(&file.dropped), sum(&file.returned), &self.config);
-        file.seen == self.census && !comes_back
+        file.seen == self.census && !self.is_left(file) && !comes_back
     }
 
     /// Whether a page of a file on a disk was read once, or brought by readahead and not read, and not read since the census before.
@@ -203,7 +192,7 @@ impl IdleTable {
     /// Whether the last census saw it in memory, and it is known when it was read last.
     fn is_known_clean(&self, page: Page) -> bool {
         let is_there = page.seen == self.census && !page.is_played();
-        is_there && page.is_clean(self.nr_reads_max)
+        is_there && !page.is(IS_BUSY) && page.reads() < self.nr_reads_max
     }
 }
 
@@ -211,7 +200,7 @@ impl IdleTable {
 mod tests {
     use super::super::tests::{Census, page};
     use super::*;
-    use crate::page_cache::{FileId, TakenByAmount, Tried};
+    use crate::page_cache::Tried;
     use std::time::Duration;
     use strata_lru::TimeMs;
 
@@ -445,55 +434,5 @@ mod tests {
                 "{age_ms}: {told}"
             );
         }
-    }
-
-    #[test]
-    fn what_the_kernel_takes_when_asked_is_told_by_use_and_comes_back_at_whatever_address() {
-        let mut census = Census::new();
-        census.file(7, 70);
-        census.file(8, 80);
-        let (left, used) = ([(7, 0, 1), (7, 1, 1), (7, 2, 1)], [(8, 0, 1), (8, 1, 5)]);
-        let all = [&left[..], &used[..]].concat();
-        census.take(&left);
-        census.take(&left);
-        census.table.leave(TimeMs(census.ms), FileNo(0), true);
-        census.take(&all);
-        let ages = census.table.ages();
-        assert_eq!(
-            (ages.nr_beyond_reach(200), ages.nr_older_pages(200)),
-            (3, 0)
-        );
-        assert_eq!((ages.nr_beyond_reach(300), ages.by_amount), (0, None));
-        census.table.note_asked(200);
-        // No search tells of the first any more.
-        let id = census.files.remove(&FileKey(7)).expect("it is there");
-        census.take(&[]);
-        let ages = census.table.ages();
-        let taken = TakenByAmount {
-            nr_idle_pages: 3,
-            nr_used_pages: 1,
-        };
-        assert_eq!(
-            ages.by_amount,
-            Some(taken),
-            "one was read as often as can be counted"
-        );
-        assert_eq!(ages.nr_away_pages, [0, 5, 0]);
-        census.files.insert(
-            FileKey(9),
-            FileId {
-                key: FileKey(9),
-                ..id
-            },
-        );
-        census.take(&[(9, 0, 1), (9, 1, 1)]);
-        let ages = census.table.ages();
-        assert_eq!(
-            (census.table.nr_returned_pages(), ages.by_amount),
-            (2, None)
-        );
-        assert_eq!(ages.nr_away_pages, [0, 3, 0]);
-        let file = census.table.file(FileNo(0));
-        assert_eq!(file.map(|file| file.key), Some(FileKey(9)));
     }
 }

@@ -3,7 +3,6 @@
 //! ```text
 //!   Census          -> access::census::GroupPages -> a table for each group -> how old its page cache is, what comes up
 //!   LookAtNewcomers -> access::census::Arrivals   -> Newcomers              -> what came in
-//!   AskKernel       -> cgroup::reclaim_from, page cache only        -> the next census tells which pages it took
 //!   Drop            -> table or Newcomers choose  -> a look at these pages  -> page_cache::Finder -> what is gone
 //! ```
 //!
@@ -34,7 +33,7 @@ use strata_control::{
 use strata_linux::access::census::{FileId, GroupPages, Whose};
 use strata_linux::actuator::{CachePages, Worker};
 use strata_linux::addr::PAGE_BYTES;
-use strata_linux::cgroup::{Amount, GroupReader, ReclaimError, reclaim_from};
+use strata_linux::cgroup::GroupReader;
 use strata_linux::page_cache::{Dropped, Finder, Left};
 use strata_linux::process::{is_multi_gen_on, thread_cpu_ns};
 use strata_lru::TimeMs;
@@ -82,17 +81,6 @@ pub(crate) struct DropIdle {
     pub(crate) nr_swap_pages: u64,
 }
 
-/// Having the kernel take page cache of a group that can't be dropped page by page.
-#[derive(Clone, Debug)]
-pub(crate) struct AskKernel {
-    /// Inode of its directory.
-    pub(crate) group: u64,
-    pub(crate) reader: GroupReader,
-    /// What was not read for so long is idle.
-    pub(crate) older_than: Duration,
-    pub(crate) nr_pages: u64,
-}
-
 /// What is to be done.
 #[derive(Clone, Debug)]
 pub(crate) enum Request {
@@ -107,8 +95,6 @@ pub(crate) enum Request {
     },
     /// Dropping pages of one of many.
     Drop(DropIdle),
-    /// Having the kernel drop an amount of one of many.
-    AskKernel(AskKernel),
 }
 
 /// What a census found of one group.
@@ -148,11 +134,6 @@ pub(crate) enum Done {
         which: DropIdle,
         dropped: Dropped,
         nr_gone_pages: [u64; NR_CACHE_CLASSES],
-    },
-    /// So many pages the kernel freed of one of many.
-    AskedKernel {
-        which: AskKernel,
-        nr_freed_pages: Result<u64, ReclaimError>,
     },
 }
 
@@ -281,7 +262,6 @@ impl Room {
             }
             Request::Whole(CacheRequest::Drop(which)) => self.drop_pages(which, is_stopped),
             Request::Drop(which) => self.drop_idle(which, is_stopped),
-            Request::AskKernel(which) => self.ask_kernel(which, is_stopped),
         };
         Outcome {
             done,
@@ -469,24 +449,6 @@ impl Room {
             which,
             dropped,
             nr_gone_pages,
-        }
-    }
-
-    fn ask_kernel(&mut self, which: AskKernel, is_stopped: &dyn Fn() -> bool) -> Done {
-        let amount = Amount {
-            bytes: which.nr_pages * PAGE_BYTES,
-            swappiness: Some(0),
-        };
-        let freed = match is_stopped() {
-            true => Ok(0),
-            false => reclaim_from(&which.reader, amount),
-        };
-        if let Some(of) = self.tables.get_mut(&which.group).filter(|_| freed.is_ok()) {
-            of.table.note_asked(which.older_than.as_millis() as u64);
-        }
-        Done::AskedKernel {
-            which,
-            nr_freed_pages: freed.map(|bytes| bytes / PAGE_BYTES),
         }
     }
 

@@ -95,7 +95,7 @@ fn page_cache_that_was_read_once_goes_whatever_its_age_where_memory_is_short() {
         pids: Vec::new(),
         rule: &rule,
     });
-    (group.cache).found(Duration::ZERO, GroupCache::default());
+    group.cache.found(GroupCache::default());
     let with_once = |asks| {
         let cache = group.holder(GroupId(1), true, asks).cache;
         cache.expect("a census has told").with_once

@@ -30,7 +30,8 @@ def cargo_test(crate, *arguments):
         return "does not end"
     if ended.returncode == 0:
         return "passes" if re.search(r"^test result: ok\. [1-9]", ended.stdout, re.M) else "is no test"
-    return "fails" if "test result: FAILED" in ended.stdout else "does not compile"
+    fails = re.search(rf"^    \S*\b{arguments[0]}$", ended.stdout, re.M)
+    return "fails" if fails else "does not compile, or another test fails"
 
 
 def main(sections):

@@ -108,7 +108,7 @@ impl Row {
             .split_once('\t')
             .ok_or_else(|| format!("a line has no tab behind its labels: {line}"))?;
         let found = match found.starts_with('{') {
-            true => Ok(Comparison::parse(found).map_err(|error| format!("{labels}: {error}"))?),
+            true => Ok(serde_json::from_str(found).map_err(|error| format!("{labels}: {error}"))?),
             false => Err(found.to_owned()),
         };
         let labels = labels.split('|').map(str::to_owned).collect();

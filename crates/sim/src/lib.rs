@@ -63,7 +63,7 @@ pub use outcome::{
 };
 pub use ratio::Ratio;
 pub use runs::{Jobs, Run, RunsError, run_bytes_max};
-pub use simulate::{Hierarchy, NoProgress, Progress, Setup, SimError, Simulate, SteeredSetup};
+pub use simulate::{NoProgress, Progress, Setup, SimError, Simulate, SteeredSetup};
 pub use spec::{PolicySpec, suggestion};
 pub use strata_control::{Actuator, Config as Tunables};
 pub use workload::{LoadError, Page, PageEnd, PageId, Request, Workload, WorkloadBuilder};

@@ -44,25 +44,6 @@ impl Setup {
     }
 }
 
-/// Which version of cgroups the group is on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Hierarchy {
-    /// `memory.limit_in_bytes`, and dips of it to have the kernel reclaim.
-    V1,
-    /// `memory.max`, `memory.high` and `memory.reclaim`.
-    #[default]
-    V2,
-}
-
-impl Hierarchy {
-    pub(crate) fn version(self) -> CgroupVersion {
-        match self {
-            Hierarchy::V1 => CgroupVersion::V1,
-            Hierarchy::V2 => CgroupVersion::V2,
-        }
-    }
-}
-
 /// How Strata holds the budget, which is the memory of the run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SteeredSetup {
@@ -73,7 +54,7 @@ pub struct SteeredSetup {
     /// Who may take the pages.
     pub actuator: Actuator,
     /// Which version of cgroups.
-    pub hierarchy: Hierarchy,
+    pub hierarchy: CgroupVersion,
     /// Whether page cache that no program has mapped is looked at and dropped, where the trace has accesses through
     /// descriptors.
     pub drops_cache: bool,
@@ -89,7 +70,7 @@ impl Default for SteeredSetup {
             nr_processors: 2,
             threads_per_program: 1,
             actuator: Actuator::Auto,
-            hierarchy: Hierarchy::default(),
+            hierarchy: CgroupVersion::V2,
             drops_cache: true,
             config: Config::default(),
             is_traced: false,

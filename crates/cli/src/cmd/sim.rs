@@ -11,11 +11,12 @@ use std::process::ExitCode;
 use clap::builder::TypedValueParser;
 use clap::{ArgGroup, Args, ValueEnum};
 use strata_lru::Swappiness;
+use strata_lru::machine::CgroupVersion;
 use strata_sim::guarded::GuardSetup;
 use strata_sim::report::Report;
 use strata_sim::{
-    Actuator, CostModel, GroupSpec, Hierarchy, IntervalOrder, MemorySize, PolicySpec, Setup,
-    SteeredSetup, TierSetup, Tunables, Workload,
+    Actuator, CostModel, GroupSpec, IntervalOrder, MemorySize, PolicySpec, Setup, SteeredSetup,
+    TierSetup, Tunables, Workload,
 };
 
 use crate::args::{Format, actuator_arg, memory_size_arg, one_of, refuse_option};
@@ -188,7 +189,7 @@ pub(crate) struct SimArgs {
 
     /// With --steered: the version of cgroups the budget is held by
     #[arg(long, value_parser = cgroup_arg(), default_value = "v2", requires = "steered")]
-    cgroup: Hierarchy,
+    cgroup: CgroupVersion,
 
     /// With --steered: leave page cache that no program has mapped to the played kernel's own choice
     ///
@@ -275,13 +276,13 @@ enum SimFormat {
 }
 
 /// By what a steered run is limited.
-fn cgroup_arg() -> impl TypedValueParser<Value = Hierarchy> {
+fn cgroup_arg() -> impl TypedValueParser<Value = CgroupVersion> {
     one_of([
-        ("v1", "memory.limit_in_bytes", Hierarchy::V1),
+        ("v1", "memory.limit_in_bytes", CgroupVersion::V1),
         (
             "v2",
             "memory.max, memory.high and memory.reclaim",
-            Hierarchy::V2,
+            CgroupVersion::V2,
         ),
     ])
 }

@@ -162,7 +162,9 @@ fn in_memory(group: &TestGroup, path: &Path) -> InMemory {
             *found.folios.entry(page.nr_pages).or_default() += 1;
         }
     };
-    pages.list(&mut add).expect("a list");
+    pages
+        .list_by_group(&mut |_, page, _| add(page))
+        .expect("a list");
     found
 }
 

@@ -313,7 +313,8 @@ fn pages_far_apart_in_a_sparse_file_of_a_tebibyte_are_told_one_by_one() {
         }
         pages.search_if_due().expect("a search");
         found.clear();
-        let listed = pages.list(&mut |page| found.extend(page.index..page.index + page.nr_pages));
+        let listed = pages
+            .list_by_group(&mut |_, page, _| found.extend(page.index..page.index + page.nr_pages));
         lengths = listed.expect("a list").into_iter().map(|of| of.1).collect();
         if found == expected {
             break;
@@ -349,7 +350,7 @@ fn a_list_of_a_file_tells_what_is_mapped_and_how_long_the_file_is_while_it_has_a
     // Bytes that are mapped, and that are not; the file's length in pages.
     let list = || {
         let (mut mapped, mut others) = (0, 0);
-        let lengths = pages.list(&mut |page| {
+        let lengths = pages.list_by_group(&mut |_, page, _| {
             let sum = match page.is_mapped {
                 true => &mut mapped,
                 false => &mut others,

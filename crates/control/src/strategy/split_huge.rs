@@ -97,10 +97,10 @@ strata_lru::named! {
     pub enum StaysWhole {
         /// Some are split to see what is in them, or all are, some at each walk.
         NotYet = "not split yet",
-        /// Of those that were split too much was used.
+        /// Too much was used of the ones that were split.
         InUse = "too much of each is in use",
-        /// Those that were to be split are huge still.
-        Refused = "can't be split",
+        /// The ones that were to be split are huge still, or gone.
+        Unknown = "how much of each is in use is not known",
     }
 }
 
@@ -243,7 +243,7 @@ impl<At: Clone> SplitHuge<At> {
         let nr_used_pages: u64 = used.iter().sum();
         let nr_pages = (used.len() * NR_PARTS) as u64;
         Some(match nr_used_pages * self.worth.nr_parts_per_used {
-            _ if nr_pages == 0 => Err(StaysWhole::Refused),
+            _ if nr_pages == 0 => Err(StaysWhole::Unknown),
             nr_needed if nr_needed <= nr_pages => Ok(()),
             _ => Err(StaysWhole::InUse),
         })
@@ -344,10 +344,10 @@ mod tests {
             ]
         };
         let (not_yet, in_use) = (Some(StaysWhole::NotYet), Some(StaysWhole::InUse));
-        let refused = Some(StaysWhole::Refused);
+        let unknown = Some(StaysWhole::Unknown);
         assert_eq!(whys(Some(100)), [None, not_yet, not_yet, None]);
         assert_eq!(whys(Some(300)), [None, not_yet, in_use, in_use]);
-        assert_eq!(whys(None), [None, not_yet, refused, refused]);
+        assert_eq!(whys(None), [None, not_yet, unknown, unknown]);
     }
 
     #[test]

@@ -16,21 +16,6 @@ use super::summary::{Ratio, Spread, ratio, spread};
 /// Version of what [`Comparison`] is serialized as; grows when a field changes its meaning or goes.
 pub const COMPARISON_VERSION: u32 = 1;
 
-/// Why a text is no comparison.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ParseError {
-    /// The text is no comparison in JSON.
-    #[error("it is not what strata compare --format json prints: {0}")]
-    Json(#[from] serde_json::Error),
-    /// Another version of Strata wrote the comparison.
-    #[error("its version is {version}, this Strata reads version {COMPARISON_VERSION}")]
-    Version {
-        /// The one it has.
-        version: u32,
-    },
-}
-
 /// One run of the command.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
@@ -115,18 +100,6 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Reads what `strata compare --format json` prints.
-    ///
-    /// # Errors
-    /// If the text is no such object, or one of another version.
-    pub fn parse(text: &str) -> Result<Comparison, ParseError> {
-        let found: Comparison = serde_json::from_str(text)?;
-        match found.version {
-            COMPARISON_VERSION => Ok(found),
-            version => Err(ParseError::Version { version }),
-        }
-    }
-
     /// One arm's figure over another's, round by round. Rounds in which one of the two runs does not count are left out.
     pub fn rounds(&self, above: Arm, below: Arm, metric: Metric) -> Vec<(u32, f64, f64)> {
         let of = |arm: Arm| {

@@ -36,7 +36,7 @@ use std::process::{Command, Stdio};
 
 pub use arms::{Arm, ArmKind, KernelLimit};
 use arms::{arms, order};
-pub use comparison::{ArmRatios, ArmSummary, COMPARISON_VERSION, Comparison, ParseError, Run};
+pub use comparison::{ArmRatios, ArmSummary, COMPARISON_VERSION, Comparison, Run};
 pub use figures::{Better, Figures, Metric};
 pub use output::{Pattern, PatternError};
 use strata_linux::plain;

@@ -168,14 +168,6 @@ fn a_run_that_failed_takes_its_round_out_of_the_ratio_and_only_that() {
     assert_eq!(json["kernel_limit"], "mean_of_strata");
     assert_eq!(json["runs"][3]["limit_bytes"], 100 << 20);
 
-    let read_back = Comparison::parse(&json.to_string()).expect("what was written");
+    let read_back: Comparison = serde_json::from_value(json).expect("what was written");
     assert_eq!(read_back, comparison);
-    comparison.version += 1;
-    let newer = serde_json::to_string(&comparison).expect("plain data");
-    let refused = Comparison::parse(&newer).expect_err("another version");
-    assert!(
-        refused.to_string().contains("its version is 2"),
-        "{refused}"
-    );
-    assert!(Comparison::parse("{}").is_err());
 }

@@ -185,6 +185,10 @@ impl Managed {
         let nr_pages = step.map_or(0, |nr_pages| {
             amounts.add(id, &group.reader, nr_pages, group.swappiness())
         });
+        if nr_pages > 0 {
+            // A walk may come before the answer.
+            self.pages.ledger_mut().asked(id);
+        }
         self.writes.spend(nr_pages.min(nr_swapped_max));
         (nr_pages, rate < room)
     }

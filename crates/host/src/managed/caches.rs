@@ -14,7 +14,8 @@
 //! (`strata_control::promise`), nor what goes promise or not (`oldest`).
 //!
 //! **Invariants**
-//! - I1: nothing is dropped of a group without a promise for being idle, nor what was read within its age.
+//! - I1: nothing is dropped of a group without a promise for being idle, nor what was read within its age, but for what was read once,
+//!   below a limit or where the host is short.
 //! - I2: nothing is dropped where nothing is to be taken.
 //! - I3: censuses take no more than their part of the guard's processor time, but for one.
 

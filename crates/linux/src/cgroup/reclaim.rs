@@ -90,7 +90,7 @@ pub struct Amount {
 }
 
 impl Amount {
-    /// The request, with the word that newer kernels (6.11) know, and what an older one is asked instead: nothing where no
+    /// The request, with the word that newer kernels (6.9) know, and what an older one is asked instead: nothing where no
     /// anonymous memory may go.
     fn words(self) -> (String, Option<String>) {
         let bytes = self.bytes.to_string();

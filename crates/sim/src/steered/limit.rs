@@ -14,12 +14,13 @@ use strata_control::{
     drive::{Limits, hold_limit},
     limit::{Answer, Line, Need, Standing, Step, Trouble},
 };
+use strata_lru::machine::CgroupVersion;
 use strata_lru::{Kind, TimeMs};
 
 use super::world::{Bounds, World};
 use crate::{
     mechanism::{Machine, PlaysKernel},
-    simulate::{Hierarchy, SimError},
+    simulate::SimError,
 };
 
 /// The limits of the played kernel, and what it counts.
@@ -27,7 +28,7 @@ struct PlayedLimits<'a, 'w, P> {
     machine: &'a Machine<'w, P>,
     bounds: &'a mut Bounds,
     marks: &'a Watermarks,
-    hierarchy: Hierarchy,
+    hierarchy: CgroupVersion,
 }
 
 impl<P: PlaysKernel> Limits for PlayedLimits<'_, '_, P> {
@@ -66,8 +67,10 @@ impl<P: PlaysKernel> Limits for PlayedLimits<'_, '_, P> {
             Step::HoldLine => {
                 let at_pages = line_pages.max(usage_pages);
                 match self.hierarchy {
-                    Hierarchy::V1 => self.bounds.max_pages = self.bounds.max_pages.min(at_pages),
-                    Hierarchy::V2 => {
+                    CgroupVersion::V1 => {
+                        self.bounds.max_pages = self.bounds.max_pages.min(at_pages)
+                    }
+                    CgroupVersion::V2 => {
                         let lowest = backstop_pages.max(usage_pages);
                         self.bounds.max_pages = self.bounds.max_pages.min(lowest);
                         self.bounds.high_pages = Some(at_pages);

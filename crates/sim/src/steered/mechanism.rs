@@ -8,7 +8,7 @@ use strata_control::{
     drive::{Event, Given, Mechanism, View, Visit},
     trace::{ClearIntent, Recorder},
 };
-use strata_lru::machine::{CALL_GOAL_NS, CLEARING_SHARE};
+use strata_lru::machine::{CALL_GOAL_NS, CLEARING_SHARE, CgroupVersion};
 use strata_lru::{Kind, TimeMs};
 
 use super::{
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     mechanism::{PlaysKernel, bits::Bits},
-    simulate::{Hierarchy, SimError},
+    simulate::SimError,
 };
 
 /// While pages are being cleared a walk has to wait at least for so long.
@@ -62,8 +62,8 @@ impl<P: PlaysKernel> Mechanism for World<'_, P> {
         let at_ns = self.looped.at_ns;
         let usage_pages = u64::from(self.machine.nr_used_pages());
         let (run_bytes, bound) = match self.setup.hierarchy {
-            Hierarchy::V2 => (bytes, Bound::Pages),
-            Hierarchy::V1 => {
+            CgroupVersion::V2 => (bytes, Bound::Pages),
+            CgroupVersion::V1 => {
                 let budget_bytes = self.marks.budget_bytes;
                 let line_bytes = budget_bytes.min(self.bounds.max_pages * PAGE_BYTES);
                 let step_bytes = self

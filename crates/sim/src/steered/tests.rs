@@ -1,6 +1,7 @@
 //! Steered runs as a whole: what holds at every moment, and what they come to.
 
 use strata_control::{Actuator, PAGE_BYTES, watermarks};
+use strata_lru::machine::CgroupVersion;
 use strata_lru::{Config, MultiGen, TwoList};
 use strata_trace::{Access, Backing, Generator, Op, PageKey, Via};
 
@@ -8,7 +9,7 @@ use super::world::World;
 use crate::{
     mechanism::{Driver, PlaysKernel},
     outcome::{Outcome, SteeringCounts},
-    simulate::{Hierarchy, NoProgress, Setup, SimError, Simulate, SteeredSetup},
+    simulate::{NoProgress, Setup, SimError, Simulate, SteeredSetup},
     spec::PolicySpec,
     workload::Workload,
 };
@@ -82,7 +83,7 @@ fn memory_adds_up_and_stays_below_the_backstop_whatever_the_kernel_and_who_recla
         "gen:mixed,anon=1500,file=3000,accesses=150000",
     ];
     for actuator in [Actuator::Auto, Actuator::Pageout, Actuator::Reclaim] {
-        for hierarchy in [Hierarchy::V1, Hierarchy::V2] {
+        for hierarchy in [CgroupVersion::V1, CgroupVersion::V2] {
             let steered = SteeredSetup {
                 actuator,
                 hierarchy,

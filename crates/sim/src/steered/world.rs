@@ -18,6 +18,7 @@ use strata_control::{
     limit::{Limit, Standing},
     trace::{Note, Recorder, Turn},
 };
+use strata_lru::machine::CgroupVersion;
 use strata_lru::{Swappiness, TimeMs};
 use strata_trace::Backing;
 
@@ -32,7 +33,7 @@ use crate::{
     mechanism::{Driver, Machine, PlaysKernel},
     outcome::{Outcome, SteeringCounts},
     ratio::Ratio,
-    simulate::{Hierarchy, PROGRESS_REQUESTS, Progress, Setup, SimError, SteeredSetup},
+    simulate::{PROGRESS_REQUESTS, Progress, Setup, SimError, SteeredSetup},
     workload::{PageEnd, Request, Workload, ends_before},
 };
 
@@ -174,7 +175,7 @@ impl<'w, P: PlaysKernel> World<'w, P> {
             },
             &config,
         );
-        let version = steered.hierarchy.version();
+        let version = steered.hierarchy;
         let pages = Pages::new(workload, machine.layout())?;
         let cache = CacheThread::new(workload, machine.layout(), &config, steered.drops_cache);
         let mut world = World {
@@ -357,7 +358,10 @@ impl<'w, P: PlaysKernel> World<'w, P> {
             .iter()
             .any(|bytes| bytes / PAGE_BYTES + 1 == usage_pages);
         let now_ns = self.timeline.now_ns();
-        if is_crossed && self.setup.hierarchy == Hierarchy::V1 && self.loop_slot.next_ns > now_ns {
+        if is_crossed
+            && self.setup.hierarchy == CgroupVersion::V1
+            && self.loop_slot.next_ns > now_ns
+        {
             self.loop_slot.next_ns = now_ns.max(self.loop_slot.works_until_ns);
             self.quiet_until_ns = 0;
         }
@@ -448,11 +452,11 @@ impl<'w, P: PlaysKernel> World<'w, P> {
         match who {
             Who::Loop => return self.loop_once(at_ns),
             Who::Kernel => {
-                if self.setup.hierarchy == Hierarchy::V2 {
+                if self.setup.hierarchy == CgroupVersion::V2 {
                     self.machine.set_swappiness(self.asked_swappiness);
                 }
                 let took = self.kernel.step(at_ns, &mut self.machine)?;
-                if self.setup.hierarchy == Hierarchy::V2 {
+                if self.setup.hierarchy == CgroupVersion::V2 {
                     self.machine.set_swappiness(self.swappiness);
                 }
                 self.kernel.slot.took(at_ns, took);

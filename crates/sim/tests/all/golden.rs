@@ -8,10 +8,9 @@ use std::fs;
 use std::path::Path;
 
 use strata_lru::Swappiness;
+use strata_lru::machine::CgroupVersion;
 use strata_sim::report::Report;
-use strata_sim::{
-    CostModel, Hierarchy, Jobs, NoProgress, PolicySpec, Setup, SteeredSetup, Workload,
-};
+use strata_sim::{CostModel, Jobs, NoProgress, PolicySpec, Setup, SteeredSetup, Workload};
 use strata_trace::Generator;
 
 /// The sample of the generations that is kept, near the end of a run.
@@ -102,7 +101,7 @@ fn steered_runs_give_the_bytes_they_always_gave() {
             "gen:hotscan,hot=1800,scan=4000,period=20000,accesses=200000,via=mmap",
         ],
         &["mglru:v6.1", "two-list"],
-        &[Hierarchy::V1, Hierarchy::V2].map(steered),
+        &[CgroupVersion::V1, CgroupVersion::V2].map(steered),
     );
 }
 

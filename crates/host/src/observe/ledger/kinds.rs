@@ -163,8 +163,8 @@ impl CacheSeen {
         of.idle_bytes += idle_bytes;
         of.used_bytes += self.used_bytes.min(unknown_bytes - idle_bytes);
         of.away_bytes += self.away_bytes;
-        let unknown_bytes = of.resident_bytes - of.used_bytes - of.idle_bytes;
-        if self.unreachable_bytes >= WORTH_TELLING_BYTES.max(unknown_bytes / 2) {
+        let unused_bytes = of.resident_bytes - of.used_bytes;
+        if self.unreachable_bytes >= WORTH_TELLING_BYTES.max(unused_bytes / 2) {
             of.stays_because = Some("its file system can't be reached".into());
         }
     }
@@ -338,14 +338,14 @@ mod tests {
         }
         assert_eq!(why(&kept)[..2], ["-", "not split yet"]);
         for (unreachable_mib, told) in [
-            (9, "when it was read is not known"),
-            (10, "its file system can't be reached"),
+            (17, "when it was read is not known"),
+            (18, "its file system can't be reached"),
         ] {
             let mut cache = cache;
             cache[0].idle_bytes = 16 * MIB;
             cache[0].unreachable_bytes = unreachable_mib * MIB;
             let kinds = kinds_of(&charge(), &Ages::default(), idle_at, Some(cache));
-            assert_eq!(why(&kinds)[4], told, "of 20 MiB of no known age");
+            assert_eq!(why(&kinds)[4], told, "of 36 MiB that are not in use");
         }
         let without = kinds_of(&charge(), &Ages::default(), idle_at, None);
         assert_eq!(mib_of(&without)[4], ("page_cache", 65), "no census");

@@ -199,19 +199,12 @@ impl GroupPages {
         self.group_ids.get(&FileKey(file.mapping)).copied()
     }
 
-    /// Tells of each page of these files that is charged to the group, mapped or not. Pages of a file come in order. Returns how
-    /// many pages each file is long: 0 where the file has no name any more.
+    /// Tells of each page of these files that is charged to the group, mapped or not, with the group that is charged (`None`: the search
+    /// did not find it) and where it is. Pages of a file come in order. Returns how many pages each file is long: 0 where the file has no
+    /// name any more.
     ///
     /// # Errors
     /// Those of the kernel; pages may have been told before.
-    pub fn list(&self, each: &mut dyn FnMut(PageFound)) -> io::Result<Vec<(FileKey, u64)>> {
-        self.list_by_group(&mut |_, page, _| each(page))
-    }
-
-    /// As [`list`](GroupPages::list), with the group that is charged (`None`: the search did not find it) and where it is.
-    ///
-    /// # Errors
-    /// As there.
     pub fn list_by_group(
         &self,
         each: &mut dyn FnMut(Option<u64>, PageFound, Placed),

@@ -177,7 +177,7 @@ fn page_cache_of_a_file_system_that_cant_be_reached_stays_and_says_so_and_goes_o
         cache.is_some_and(|of| of["stays_because"] == "its file system can't be reached")
     });
     let resident_bytes = || -> u64 { letters.iter().map(|of| room.resident_bytes(of)).sum() };
-    assert_eq!(resident_bytes(), NR_OTHERS * MIB);
+    assert!(has_damon_pageout() || resident_bytes() == NR_OTHERS * MIB);
     writeln!(holder.stdin()).expect("it reads");
     assert_eq!(holder.line(), "mapped");
     wait_for(&live, "what is mapped to go", |_| {

@@ -2,7 +2,6 @@
 """`make mutations`: breaks each rule of docs/develop/RULES.md once, in a copy of the tree; its test has to fail.
 
 mutations.py [SECTION]...   all sections of crates/lru/tests/all/mutations.txt, where a rule's mutation stands
-
 Prints `N killed, N survived`; exit 1 if one survived. One that does not compile, or whose test does not end, survived.
 """
 
@@ -18,8 +17,7 @@ WORK = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve
 TREE = WORK / "tree"
 ENV = os.environ | {"CARGO_TARGET_DIR": str(WORK / "build"), "CARGO_INCREMENTAL": "1"}
 ENTRY = re.compile(r"^## (\S+) crates/(\S+?)/(\S+) (\S+)\n((?:-.*\n)+)((?:\+.*\n)+)", re.M)
-# A test that goes round for ever is ended, in seconds.
-TEST_ENDS_AFTER_S = 300
+TEST_ENDS_AFTER_S = 300  # One that goes round for ever is ended.
 
 
 def cargo_test(crate, *arguments):
@@ -36,8 +34,7 @@ def cargo_test(crate, *arguments):
 
 def main(sections):
     text = (ROOT / "crates/lru/tests/all/mutations.txt").read_text()
-    entries = [found.groups() for found in ENTRY.finditer(text)]
-    entries = [of for of in entries if not sections or of[0] in sections]
+    entries = [of for of in map(re.Match.groups, ENTRY.finditer(text)) if not sections or of[0] in sections]
     shutil.rmtree(TREE, ignore_errors=True)
     TREE.mkdir(parents=True)
     # As of now: what an earlier run left built has to be older than any file.

@@ -257,6 +257,7 @@ fn up_to_613_min_ttl_does_not_look_at_anon_however_old() {
     bench.swappiness = Swappiness::FILE_ONLY;
     bench.isolate_at(1, 12);
     assert_eq!(bench.window(), (5, [2, 4]));
+    bench.swappiness = Swappiness::DEFAULT;
     assert_eq!(bench.isolate_at(1, 11), Isolated::Thrashing);
     bench.now = TimeMs(2001);
     assert_ne!(bench.isolate_at(1, 11), Isolated::Thrashing);

@@ -15,6 +15,15 @@ fn anon(nr_pages: u64) -> NrPages {
     }
 }
 
+fn group_by(rule: &Rule) -> Group {
+    let reader = GroupReader::open(&mount_point().expect("cgroups")).expect("a group");
+    Group::new(&Chosen {
+        reader,
+        pids: Vec::new(),
+        rule,
+    })
+}
+
 #[test]
 fn a_group_that_stays_above_its_memory_is_told_once_and_by_what_keeps_it() {
     let rule = Rule {
@@ -22,12 +31,7 @@ fn a_group_that_stays_above_its_memory_is_told_once_and_by_what_keeps_it() {
         min_age: Duration::from_secs(5),
         ..Rule::default()
     };
-    let reader = GroupReader::open(&mount_point().expect("cgroups")).expect("a group");
-    let mut group = Group::new(&Chosen {
-        reader,
-        pids: Vec::new(),
-        rule: &rule,
-    });
+    let mut group = group_by(&rule);
     let at = Duration::from_secs;
     group.resident = anon(1000);
     assert_eq!(group.stays_over(at(0), 1000, 0, None), None);
@@ -62,12 +66,7 @@ fn where_the_host_is_short_a_group_that_rests_goes_first_and_whole_but_for_what_
         park_keep: Keep::Bytes(200 * PAGE_BYTES),
         ..Rule::default()
     };
-    let reader = GroupReader::open(&mount_point().expect("cgroups")).expect("a group");
-    let mut group = Group::new(&Chosen {
-        reader,
-        pids: Vec::new(),
-        rule: &rule,
-    });
+    let mut group = group_by(&rule);
     (group.resident, group.protected_bytes) = (anon(1000), 0);
     let told = |group: &Group, asks| {
         let holder = group.holder(GroupId(1), true, asks);
@@ -88,13 +87,7 @@ fn where_the_host_is_short_a_group_that_rests_goes_first_and_whole_but_for_what_
 
 #[test]
 fn page_cache_that_was_read_once_goes_whatever_its_age_where_memory_is_short() {
-    let rule = Rule::default();
-    let reader = GroupReader::open(&mount_point().expect("cgroups")).expect("a group");
-    let mut group = Group::new(&Chosen {
-        reader,
-        pids: Vec::new(),
-        rule: &rule,
-    });
+    let mut group = group_by(&Rule::default());
     group.cache.found(GroupCache::default());
     let with_once = |asks| {
         let cache = group.holder(GroupId(1), true, asks).cache;
@@ -106,13 +99,7 @@ fn page_cache_that_was_read_once_goes_whatever_its_age_where_memory_is_short() {
 
 #[test]
 fn why_a_group_gives_no_more_is_told_by_what_keeps_it_from_that() {
-    let rule = Rule::default();
-    let reader = GroupReader::open(&mount_point().expect("cgroups")).expect("a group");
-    let mut group = Group::new(&Chosen {
-        reader,
-        pids: Vec::new(),
-        rule: &rule,
-    });
+    let mut group = group_by(&Rule::default());
     group.idle = anon(100_000);
     let mut low = |resident| {
         group.resident = anon(resident);

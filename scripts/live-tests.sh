@@ -49,19 +49,28 @@ end_processes_of() {
     done
 }
 
+# Undoes what dead sessions of an ended test left in its run directory, as any next start does; what that can't undo stays there, and is told
+# by a file beside it.
+clean() {
+    ! compgen -G "$1/*/state.json" >/dev/null ||
+        STRATA_RUN_DIR=$1 timeout 60 "$target_dir/debug/strata" run --quiet --memory 64M -- true </dev/null >/dev/null 2>&1 || true
+    if compgen -G "$1/*/state.json" >/dev/null; then touch "$1.left"; else rm -rf "$1" "$1.left"; fi
+}
+
 # One test: NUMBER MODE CRATE PACKAGE BINARY TEST.
 one() {
     local number=$1 mode=$2 name="$3 $6" package=$4 binary=$5 test=$6 status=0 begin=$EPOCHREALTIME seconds verdict=ok
-    local log=$work/logs/$number run_dir=$LIVE_RUN_DIR/$number command=()
+    local left log=$work/logs/$number run_dir=$LIVE_RUN_DIR/$number command=()
     if [ "$mode" != alone ] && [ "$(id -u)" = 0 ]; then
         # What it makes has a group id by which it is known for its own (see leaks.rs).
         mkdir -m 755 "$run_dir"
         command=(env STRATA_RUN_DIR="$run_dir" STRATA_TEST_BESIDE=1 setpriv --regid "$((LIVE_FIRST_GID + number))" --keep-groups)
     fi
-    # What failed before may have left swap, which a keeper takes down within half a minute.
-    for _ in {1..400}; do
+    # What failed before may have left swap, which a keeper takes down within half a minute, or the next start where that died, too.
+    for _ in {1..20}; do
         [ "$mode" = sole ] && [ "$(wc -l </proc/swaps)" -gt "$LIVE_NR_SWAPS" ] || break
-        sleep 0.1
+        sleep 2
+        for left in "$LIVE_RUN_DIR"/*.left; do [ ! -e "$left" ] || clean "${left%.left}"; done
     done
     "${command[@]}" env -C "$package" CARGO_MANIFEST_DIR="$package" timeout -k 10 "$LIVE_LIMIT_S" \
         "$binary" --exact "$test" --test-threads=1 </dev/null >"$log" 2>&1 || status=$?
@@ -72,16 +81,12 @@ one() {
         # In one piece, as others write at the same time.
         printf '\n-- %s\n%s\n(status %s; 124: took longer than %s s)\n' "$name" "$(cat "$log")" "$status" "$LIVE_LIMIT_S"
     fi
-    # What a test that failed left is undone by those who look after it, then as by any next start; what that can't undo has to be
-    # found there.
+    # What a test that failed left is undone by those who look after it, then as by any next start.
     for _ in {1..100}; do
         [ $verdict = failed ] && [ -n "$(ls -A "$run_dir" 2>/dev/null)" ] || break
         sleep 0.1
     done
-    if compgen -G "$run_dir/*/state.json" >/dev/null; then
-        STRATA_RUN_DIR=$run_dir timeout 60 "$target_dir/debug/strata" run --quiet --memory 64M -- true </dev/null >/dev/null 2>&1 || true
-    fi
-    compgen -G "$run_dir/*/state.json" >/dev/null || rm -rf "$run_dir"
+    clean "$run_dir"
     printf '%s %s %s\n' $verdict "$seconds" "$name" | tee -a "$work/results"
 }
 

@@ -370,7 +370,7 @@ mod tests {
         for (arguments, input, why) in [
             (&["load", "speed"][..], &good[..], "no figure speed"),
             (&["load", "faults"], "a{}\n", "no tab"),
-            (&["load", "faults"], "a\t{}\n", "a: it is not what"),
+            (&["load", "faults"], "a\t{}\n", "a: missing field"),
             (&["processors|load", "faults"], &good, "not as many labels"),
             (&[], "", "usage"),
         ] {

@@ -232,7 +232,7 @@ impl<At: Clone> SplitHuge<At> {
         self.state = State::Waiting { nr_walks };
     }
 
-    /// Whether it pays, as those show that were split so many walks ago; `None` while there are none.
+    /// Whether splitting pays, by the huge pages that were split [`NR_TRIAL_WALKS`] walks ago; `None` while there are none.
     fn judge(&mut self, used: impl Fn(At) -> Option<u64>) -> Option<Result<(), StaysWhole>> {
         self.split
             .iter_mut()

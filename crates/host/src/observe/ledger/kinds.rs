@@ -104,7 +104,7 @@ impl KindFigures {
         }
     }
 
-    /// Huge pages that look used as a whole stay for this.
+    /// Tells why huge pages stay of which more is in use than idle.
     pub fn stays_whole(&mut self, why: Option<&'static str>) {
         let is_used = self.used_bytes >= WORTH_TELLING_BYTES.max(self.idle_bytes);
         if self.kind == MemoryKind::Huge && is_used {

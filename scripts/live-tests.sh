@@ -38,7 +38,7 @@ undo() {
     done
 }
 
-# Ends what a test that took too long left running: its processes carry its run directory in their environment.
+# Ends what a test that failed or took too long left running, which keeps its swap from going: its processes carry its run directory in their environment.
 end_processes_of() {
     local signal process
     for signal in TERM KILL; do
@@ -74,7 +74,7 @@ one() {
     done
     "${command[@]}" env -C "$package" CARGO_MANIFEST_DIR="$package" timeout -k 10 "$LIVE_LIMIT_S" \
         "$binary" --exact "$test" --test-threads=1 </dev/null >"$log" 2>&1 || status=$?
-    [ "$status" != 124 ] && [ "$status" != 137 ] || end_processes_of "$run_dir"
+    [ "$status" = 0 ] || end_processes_of "$run_dir"
     seconds=$(awk "BEGIN {printf \"%.1f\", $EPOCHREALTIME - $begin}")
     if [ "$status" != 0 ] || ! grep -q '^test result: ok\. 1 passed' "$log"; then
         verdict=failed

@@ -29,8 +29,8 @@ def run_python(code, **how):
 
 
 def test_a_replay_has_the_figures_that_the_command_line_shows():
-    guide = (CHECKOUT / "docs/guide/sim.md").read_text()
-    shown = re.search(r"^  misses +([\d,]+) +([\d,]+) +([\d,]+)$", guide, re.MULTILINE)
+    page = (CHECKOUT / "README.md").read_text()
+    shown = re.search(r"^  misses +([\d,]+) +([\d,]+) +([\d,]+)$", page, re.MULTILINE)
     table = strata.simulate("gen:hotscan,via=mmap", "mglru,two-list,opt", "10%")
     assert [f"{misses:,}" for misses in table["misses"].to_pylist()] == list(shown.groups())
 

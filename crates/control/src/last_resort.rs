@@ -1,4 +1,4 @@
-//! What is done with whole groups where a host stays short of memory after all that is idle went.
+//! What is done with whole groups where a host stays short of memory after all that is idle went, or as one group grows faster than that.
 //!
 //! ```text
 //!   short for 5 s in a row, and nothing idle is left  -> one group is slowed: of the lowest priority, the one that grows
@@ -8,10 +8,12 @@
 //!                                                        holds can go then
 //!   as much, and nobody is left to freeze             -> one group is killed: of the lowest priority, the one that grows
 //!                                                        without a pause, else the largest; one in 10 s at most
+//!   short for 10 s in a row, though idle memory goes  -> the same with groups that grow without a pause, and with no other
 //!   half as much again as is to be free, for 10 s     -> all that were slowed or frozen go on as before
 //! ```
 //!
-//! Each step starts the 5 s anew: what it frees is seen before the next.
+//! Each step starts the time anew: what it frees is seen before the next. A group that grows without bound leaves idle memory behind, of
+//! which swap gets full, so nobody waits until none is left.
 //!
 //! **Owns** that decision. **Does not own** what counts as short, who may be slowed, nor how (the host).
 //!
@@ -26,6 +28,8 @@ use strata_lru::GroupId;
 
 /// Short for so long in a row: what is reclaimed shows by then.
 const SHORT_FOR: Duration = Duration::from_secs(5);
+/// As much where idle memory goes: reclaim that gets ahead of what grows shows by then.
+const OUTGROWN_FOR: Duration = Duration::from_secs(10);
 /// Half as much again as is to be free, for so long in a row: what goes on does not make the host short at once.
 const AMPLE_FOR: Duration = Duration::from_secs(10);
 /// From one end of a group to the next: what it held is free by then.
@@ -95,6 +99,7 @@ pub enum Step {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LastResort {
     short_since: Option<Duration>,
+    exhausted_since: Option<Duration>,
     ample_since: Option<Duration>,
     killed_at: Option<Duration>,
 }
@@ -104,9 +109,9 @@ impl LastResort {
     pub fn look(&mut self, now: Moment, groups: &[Exposed]) -> Option<Step> {
         let is_short = now.available_bytes < now.wanted_bytes;
         let is_ample = now.available_bytes >= ample_bytes(now.wanted_bytes);
-        if !(is_short && now.is_exhausted) {
-            self.short_since = None;
-        }
+        let since = |since: Option<Duration>, is_so: bool| is_so.then(|| since.unwrap_or(now.at));
+        self.short_since = since(self.short_since, is_short);
+        self.exhausted_since = since(self.exhausted_since, is_short && now.is_exhausted);
         if !is_ample {
             self.ample_since = None;
         }
@@ -114,15 +119,18 @@ impl LastResort {
             let since = *self.ample_since.get_or_insert(now.at);
             return has_passed(since, AMPLE_FOR, now.at).then_some(Step::GoOn);
         }
-        if !(is_short && now.is_exhausted) {
+        let is_long = |since: Option<Duration>, time| {
+            since.is_some_and(|since| has_passed(since, time, now.at))
+        };
+        let is_exhausted = is_long(self.exhausted_since, SHORT_FOR);
+        if !is_exhausted && !is_long(self.short_since, OUTGROWN_FOR) {
             return None;
         }
-        let since = *self.short_since.get_or_insert(now.at);
-        if !has_passed(since, SHORT_FOR, now.at) {
-            return None;
-        }
-        let step = self.step(now.at, groups)?;
+        let is_meant = |group: &&Exposed| is_exhausted || group.steady_growth_bytes_per_s > 0;
+        let groups: Vec<Exposed> = groups.iter().filter(is_meant).copied().collect();
+        let step = self.step(now.at, &groups)?;
         self.short_since = Some(now.at);
+        self.exhausted_since = self.exhausted_since.map(|_| now.at);
         if matches!(step, Step::Kill(_)) {
             self.killed_at = Some(now.at);
         }
@@ -304,6 +312,29 @@ mod tests {
     }
 
     #[test]
+    fn the_one_that_grows_without_a_pause_is_held_back_before_swap_is_full_of_what_it_leaves_behind()
+     {
+        let leaks = Exposed {
+            steady_growth_bytes_per_s: 20 << 20,
+            ..group(2, WhenShort::Freeze, 0)
+        };
+        let holds_still = group(1, WhenShort::Freeze, -1);
+        let mut resort = LastResort::default();
+        let mut told = Vec::new();
+        for at_s in 0..30 {
+            let going = Moment {
+                is_exhausted: false,
+                // At 3 s reclaim was ahead of it.
+                ..moment(at_s, WANTED - u64::from(at_s != 3))
+            };
+            let is_held = !told.is_empty();
+            let step = resort.look(going, &[holds_still, Exposed { is_held, ..leaks }]);
+            told.extend(step.map(|step| (at_s, step)));
+        }
+        assert_eq!(told, [(14, Step::Freeze(GroupId(2)))]);
+    }
+
+    #[test]
     fn while_idle_memory_goes_or_there_is_enough_nothing_happens() {
         let groups = [group(1, WhenShort::Kill, 0)];
         let mut resort = LastResort::default();
@@ -344,13 +375,14 @@ mod tests {
         #[test]
         fn nobody_is_touched_whose_rule_does_not_say_so_and_kills_are_far_apart(
             looks in proptest::collection::vec((0u64..4, 0u64..3000, any::<bool>()), 1..200),
-            rules in proptest::collection::vec((0u8..4, -2i32..3, 0u64..100), 1..6),
+            rules in proptest::collection::vec((0u8..4, -2i32..3, 0u64..100, 0u64..2), 1..6),
         ) {
             let kinds = [WhenShort::None, WhenShort::Slow, WhenShort::Freeze, WhenShort::Kill];
             let mut groups: Vec<Exposed> = Vec::new();
-            for (number, (kind, priority, used)) in rules.iter().enumerate() {
+            for (number, (kind, priority, used, growth)) in rules.iter().enumerate() {
                 groups.push(Exposed {
                     used_lately_bytes: *used,
+                    steady_growth_bytes_per_s: *growth,
                     ..group(number as u16 + 1, kinds[usize::from(*kind)], *priority)
                 });
             }
@@ -360,25 +392,30 @@ mod tests {
                 at_s += passed_s;
                 let now = Moment { is_exhausted, ..moment(at_s, available) };
                 let step = resort.look(now, &groups);
+                // Nobody else while idle memory goes.
+                let grows = |group: &Exposed| group.steady_growth_bytes_per_s > 0;
+                let grows_or_exhausted = |group: &Exposed| is_exhausted || grows(group);
                 let is_left = |when_short| {
-                    groups.iter().any(|group| group.when_short == when_short && !group.is_held)
+                    let left = groups.iter().filter(|group| grows(group));
+                    left.filter(|group| !group.is_held).any(|group| group.when_short == when_short)
                 };
                 let (to_slow, to_freeze) = (is_left(WhenShort::Slow), is_left(WhenShort::Freeze));
                 match step {
                     Some(Step::Slow(id) | Step::Freeze(id)) => {
-                        prop_assert!(available < WANTED && is_exhausted);
+                        prop_assert!(available < WANTED);
                         let slows = step == Some(Step::Slow(id));
                         prop_assert!(slows || !to_slow, "slow first");
                         let asked = if slows { WhenShort::Slow } else { WhenShort::Freeze };
                         let found = groups.iter_mut().find(|group| group.group == id).expect("one");
                         prop_assert_eq!(found.when_short, asked);
-                        prop_assert!(!found.is_held);
+                        prop_assert!(!found.is_held && grows_or_exhausted(found));
                         found.is_held = true;
                     }
                     Some(Step::Kill(id)) => {
-                        prop_assert!(available < WANTED && is_exhausted);
+                        prop_assert!(available < WANTED);
                         prop_assert!(!to_slow && !to_freeze, "slow and freeze first");
                         let found = groups.iter().find(|group| group.group == id).expect("one");
+                        prop_assert!(grows_or_exhausted(found));
                         prop_assert_eq!(found.when_short, WhenShort::Kill);
                         prop_assert!(last_kill.is_none_or(|last| at_s - last >= 10));
                         last_kill = Some(at_s);

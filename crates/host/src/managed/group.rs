@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use strata_control::growth::Growth;
 use strata_control::guard::{self, Counted, Leaning, Offer, Walked};
-use strata_control::last_resort::Exposed;
+use strata_control::last_resort::{Exposed, WhenShort};
 use strata_control::page_cache::NR_CACHE_CLASSES;
 use strata_control::promise::{Keeper, Standing};
 use strata_control::quiet::{Quiet, Seen};
@@ -325,7 +325,9 @@ impl Group {
             cache_used_after: &|age| read_again.after(age),
         };
         walked.look(&mut self.keeper, at, id, counted);
-        (self.growth).look(at, (self.resident.total() + away.total()) * PAGE_BYTES);
+        let may_be_held = self.rule.when_short != WhenShort::None;
+        let swap_bytes = may_be_held.then(|| self.reader.swap_bytes()).flatten();
+        (self.growth).look(at, held_bytes(self.resident, away, swap_bytes));
         self.idle = guard::idle(&self.keeper, |age| pages_of(ages.idle_for(age)));
         let age = self.keeper.age(Kind::Anon);
         self.used_lately = pages_of(ages.accessed_within(age));
@@ -411,6 +413,18 @@ impl Group {
     /// Of page cache that nobody maps so much was asked for, and so much is gone.
     pub(super) fn dropped(&mut self, nr_asked: u64, nr_gone: [u64; NR_CACHE_CLASSES]) {
         self.nr_taken_pages += self.cache.went(nr_asked, nr_gone);
+    }
+
+    /// Of page cache so much was asked for by amount, and so much went until `at`.
+    pub(super) fn went_by_amount(&mut self, at: Duration, nr_asked: u64, nr_gone: u64) {
+        let nr_pages = self.cache.went_by_amount(at, nr_asked, nr_gone);
+        self.nr_taken_pages += nr_pages;
+        self.nr_amount_pages += nr_pages;
+    }
+
+    /// Pages of files that were read again after the kernel had reclaimed them, as it counts them; `None`: it does not tell.
+    pub(super) fn nr_file_refaults(&self) -> Option<u64> {
+        self.reader.stats().ok()?.nr_refault_file_pages
     }
 
     fn is_promised_by_time(&self) -> bool {
@@ -558,6 +572,15 @@ impl Group {
             kinds: self.kinds(),
         }
     }
+}
+
+/// In memory and away, by whomever: a group that leaks would seem to hold still where the kernel swaps it.
+fn held_bytes(resident: NrPages, away: NrPages, swap_bytes: Option<u64>) -> u64 {
+    let known_bytes = (resident.total() + away.total()) * PAGE_BYTES;
+    let by_kernel_bytes = swap_bytes
+        .unwrap_or(0)
+        .saturating_sub(away.anon * PAGE_BYTES);
+    known_bytes + by_kernel_bytes
 }
 
 /// With so much page cache.

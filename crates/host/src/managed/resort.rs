@@ -45,6 +45,7 @@ pub(super) struct Resort {
 struct ToHold {
     id: GroupId,
     brake: Brake,
+    why: &'static str,
     recorded: Receiver<io::Result<()>>,
 }
 
@@ -82,10 +83,14 @@ impl Resort {
         let exposed = groups.iter().map(|(id, group)| group.exposed(*id));
         let exposed: Vec<Exposed> = exposed.filter(can_halt).collect();
         let step = self.decision.look(now, &exposed);
+        let why = match now.is_exhausted {
+            true => "nothing idle is left to take",
+            false => "the group grows faster than idle memory goes",
+        };
         match step {
             None => {}
-            Some(Step::Slow(id)) => self.hold(id, groups, Brake::to_slow),
-            Some(Step::Freeze(id)) => self.hold(id, groups, Brake::to_freeze),
+            Some(Step::Slow(id)) => self.hold(id, groups, why, Brake::to_slow),
+            Some(Step::Freeze(id)) => self.hold(id, groups, why, Brake::to_freeze),
             Some(Step::Kill(id)) => self.kill(id, groups),
             Some(Step::GoOn) => self.end_all(groups, "there is memory again"),
         }
@@ -103,6 +108,7 @@ impl Resort {
         &mut self,
         id: GroupId,
         groups: &BTreeMap<GroupId, Group>,
+        why: &'static str,
         brake_of: fn(&GroupReader) -> Result<Brake, HaltError>,
     ) {
         let Some(group) = groups.get(&id) else {
@@ -114,6 +120,7 @@ impl Resort {
                 self.to_hold = recorded.map(|recorded| ToHold {
                     id,
                     brake,
+                    why,
                     recorded,
                 });
             }
@@ -134,7 +141,9 @@ impl Resort {
             Err(TryRecvError::Disconnected) => return true,
             Ok(recorded) => recorded,
         };
-        let ToHold { id, mut brake, .. } = to_hold;
+        let ToHold {
+            id, mut brake, why, ..
+        } = to_hold;
         let Some(group) = groups.get_mut(&id).filter(|_| is_to_be) else {
             self.to_write.forget(vec![brake.undo()]);
             return true;
@@ -148,7 +157,7 @@ impl Resort {
             };
             let name = group.name();
             (self.tell)(News::Note(format!(
-                "{name} is {how}: the host is short of memory, and nothing idle is left to take"
+                "{name} is {how}: the host is short of memory, and {why}"
             )));
             brake.begin()
         });
@@ -331,6 +340,7 @@ mod tests {
                 found: "max".to_owned(),
                 set_bytes: 0,
             },
+            why: "nothing idle is left to take",
             recorded,
         });
         assert!(resort.hold_recorded(&mut groups(&Rule::default()), true));

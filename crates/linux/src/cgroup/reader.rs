@@ -145,6 +145,12 @@ impl GroupReader {
         })
     }
 
+    /// What is charged of swap now, by counters that the kernel keeps up to date without being asked; `None` where it has none.
+    /// On v1 what is in memory as well is not part of it.
+    pub fn swap_bytes(&self) -> Option<u64> {
+        swap_bytes(&self.path, self.version)
+    }
+
     /// How long some task of the group has waited for memory in all, microseconds; `None` where the kernel does not tell
     /// (v1, or no PSI).
     pub fn waited_us(&self) -> Option<u64> {
@@ -223,7 +229,7 @@ impl GroupReader {
         let text = read_text(&self.path.join("memory.stat"))?;
         let mut stats = super::stats::parse(&text, self.version);
         if self.version == Version::V2 {
-            stats.swap_bytes = self.number("memory.swap.current");
+            stats.swap_bytes = self.swap_bytes();
         }
         Ok((stats, super::stats::parse_file(&text, self.version)))
     }
@@ -248,5 +254,17 @@ impl GroupReader {
 
     fn number(&self, file: &str) -> Option<u64> {
         parse_number(&read_text(&self.path.join(file)).ok()?)
+    }
+}
+
+/// See [`GroupReader::swap_bytes`].
+pub(super) fn swap_bytes(group: &Path, version: Version) -> Option<u64> {
+    let read = |file: &str| parse_number(&read_text(&group.join(file)).ok()?);
+    match version {
+        Version::V1 => {
+            let with_memory_bytes = read("memory.memsw.usage_in_bytes")?;
+            Some(with_memory_bytes.saturating_sub(read("memory.usage_in_bytes")?))
+        }
+        Version::V2 => read("memory.swap.current"),
     }
 }

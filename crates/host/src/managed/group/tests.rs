@@ -136,3 +136,17 @@ fn why_a_group_gives_no_more_is_told_by_what_keeps_it_from_that() {
     group.judge(anon(9_000), anon(0), None);
     assert_eq!(group.why_not_more, Some(WhyNotMore::Promise));
 }
+
+#[test]
+fn a_group_that_leaks_is_seen_to_grow_whoever_swaps_what_it_leaves_behind() {
+    let mut growth = Growth::default();
+    // 20 MiB a second; of what it holds beyond 100 MiB the guard takes a quarter, and the kernel the rest.
+    for second in (0..60).step_by(5) {
+        let nr_swapped = (second * 20) << 8;
+        let (resident, away) = (anon(100 << 8), anon(nr_swapped / 4));
+        let held_bytes = held_bytes(resident, away, Some(nr_swapped * PAGE_BYTES));
+        growth.look(Duration::from_secs(second), held_bytes);
+    }
+    assert_eq!(growth.steady_bytes_per_s(), 20 << 20);
+    assert_eq!(held_bytes(anon(2), anon(3), None), 5 * PAGE_BYTES);
+}

@@ -8,6 +8,7 @@
 #   PART=mixed      memcached beside fio below a parent's limit, and PART=services, 12 services of which 4 work below one: ROUNDS (5)
 #                   rounds of MINUTES (2) for each of ARMS, SIZE_MIB (384); PART=damon, beside DAMON_RECLAIM, is alike and in a guest only
 #   PART=kinds      what goes of each kind of idle memory within 60 s, within 150 s, when the guard is killed and another begins, and within MINUTES (4)
+#                   (KINDS='anon huge': of these alone, QUICK=1)
 #   PART=foretold   what strata plan --promise foretells of each program (PROGRAMS=names, with commas) beside what a guard does: ROUNDS (1) of MINUTES (2)
 # GUEST='--kernel 6.12' runs soak, kinds, mixed, services or damon in a guest, with cgroup v2 (counts say something there, times do not);
 # what is found with another kernel, or with --mglru 0, has a place of its own on the page. QUICK=1 rewrites nothing. STRATA names another binary.
@@ -30,6 +31,7 @@ arms=(nothing 0.2%/min 1%/min "fixed age" "kernel's limit")
 [ $part != programs ] || [ -z "${QUICK:-}" ] || { rounds=1 minutes=1; arms=(nothing 1%/min "kernel's limit"); }
 seconds=$(awk -v m="$minutes" 'BEGIN {print m * 60}')
 [ $part != kinds ] || [ "${seconds%.*}" -gt 160 ] || fail "kinds takes more than 160 s"
+[ -z "${KINDS:-}" ] || QUICK=1
 
 [ -n "${IN_GUEST:-}" ] || scripts/setup.sh
 [ -n "${STRATA:-}" ] || cargo build --release --quiet -p strata
@@ -69,7 +71,7 @@ run() {
     esac
 }
 in_guest() {
-    local asked=(PART=$part IN_GUEST=1 QUICK=1 STRATA="$strata" MINUTES="$minutes" ROUNDS="$rounds" SIZE_MIB="${SIZE_MIB:-96}" DISK=/disk)
+    local asked=(PART=$part IN_GUEST=1 QUICK=1 STRATA="$strata" MINUTES="$minutes" ROUNDS="$rounds" SIZE_MIB="${SIZE_MIB:-96}" DISK=/disk ${KINDS:+KINDS="$KINDS"} ${STRATA_LOG:+STRATA_LOG="$STRATA_LOG"})
     [ -z "${ARMS:-}" ] || asked+=(ARMS="$ARMS")
     # Both streams of a guest are one; the table is the end of it.
     # shellcheck disable=SC2086

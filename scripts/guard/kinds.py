@@ -32,6 +32,7 @@ KINDS = {
     "written": "the same, written through the mapping", "mapped4": "mapped file, four processes", "cache": "page cache of a file",
     "small": f"{NR_SMALL:,} files of 16 KiB", "slab": "names that do not exist (slab)", "locked": "locked", "used": "all of it in use",
 }
+KINDS = {kind: label for kind, label in KINDS.items() if kind in os.environ.get("KINDS", kind).split()}
 
 
 def filled(area):
@@ -178,8 +179,11 @@ def measured(strata, work, seconds):
             row = [label, f"{before[kind] / MIB:.0f}", *(f"{of[kind]:.0f}" for of in given), reasons(kind, of_group[kind])]
             print(f"| {' | '.join(row)} |", flush=True)
         print(f"\n{f'Of {nr_gone} other kinds 90 % or more went within {KILLED_S} s. ' if nr_gone else ''}Contents that were not as they had been: {', '.join(wrong) or 'none'}.", flush=True)
-        for path in (f"/dev/shm/strata-kinds-{holders['tmpfs'].pid}",):
-            os.remove(path)
+        if os.environ.get("STRATA_LOG"):
+            with open(guard.errors) as errors:
+                sys.stderr.write(errors.read())
+        if "tmpfs" in holders:
+            os.remove(f"/dev/shm/strata-kinds-{holders['tmpfs'].pid}")
 
 
 if sys.argv[1] == "hold":

@@ -132,8 +132,9 @@ impl Idle {
 pub struct CacheAges {
     /// In memory, by class.
     pub nr_cached_pages: [u64; NR_CACHE_CLASSES],
-    /// Part of that which is of files that can't be reached, by class, as far as that was tried.
-    pub nr_unreachable_pages: [u64; NR_CACHE_CLASSES],
+    /// Part of that which is of files that can't be reached, as far as that was tried, by how long it was not read; 0 where that is not
+    /// known.
+    pub unreachable: Vec<CacheAge>,
     /// Part of `nr_cached_pages` which can be dropped, by how long it was not read; the oldest first.
     pub ages: Vec<CacheAge>,
     /// Pages that were read again since the census before, by the time for which they had not been read, milliseconds.
@@ -153,11 +154,16 @@ impl CacheAges {
 
     /// Part of that, of one class.
     pub fn nr_older_of(&self, class: CacheClass, idle_ms: u64) -> u64 {
-        let is_meant = |of: &&CacheAge| of.class == class && of.age_ms >= idle_ms;
-        self.ages
-            .iter()
-            .filter(is_meant)
-            .map(|of| of.nr_pages)
-            .sum()
+        nr_of(&self.ages, class, idle_ms)
     }
+
+    /// Pages of one class of files that can't be reached that were not read for so long.
+    pub fn nr_unreachable_of(&self, class: CacheClass, idle_ms: u64) -> u64 {
+        nr_of(&self.unreachable, class, idle_ms)
+    }
+}
+
+fn nr_of(ages: &[CacheAge], class: CacheClass, idle_ms: u64) -> u64 {
+    let is_meant = |of: &&CacheAge| of.class == class && of.age_ms >= idle_ms;
+    ages.iter().filter(is_meant).map(|of| of.nr_pages).sum()
 }

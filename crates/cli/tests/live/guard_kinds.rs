@@ -2,7 +2,7 @@
 
 use crate::support::prelude::*;
 
-use crate::guard::{ACTING, Idler, bytes, end, guard, of, wait_for};
+use crate::guard::{ACTING, Idler, bytes, end, guard, guard_by, of, wait_for};
 
 /// Walks within which what is idle goes: six make its age, and a few more steps follow.
 const NR_WALKS_MAX: u64 = 60;
@@ -184,4 +184,80 @@ fn small_files_that_nobody_reads_go() {
     });
     end(live);
     drop((touch, group));
+}
+
+/// So much of a file system that no hand reaches page by page (FUSE, under the root of a guest) is read once.
+const BEYOND_REACH_BYTES: u64 = 32 * MIB;
+
+#[test]
+fn idle_page_cache_of_a_file_system_that_no_hand_reaches_goes_by_amount_and_anonymous_memory_stays()
+{
+    live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    needs_census!();
+    let group = TestGroup::new("guard-reach");
+    let asked = fs::write(group.path.join("memory.reclaim"), "4096 swappiness=0");
+    // Of an empty group there is nothing to take; an older kernel does not know the word.
+    let is_unknown = |error: std::io::Error| error.kind() != std::io::ErrorKind::WouldBlock;
+    if asked.is_err_and(is_unknown) || !has_filesystem("/", "overlay") {
+        skip!("needs cgroup v2 from 6.9 on, and a root that overlays another file system");
+    }
+    let built = std::env::current_exe().expect("a path");
+    let built = fs::read_dir(built.parent().expect("a folder")).expect("is read");
+    let mut sum = 0;
+    let files = built.filter_map(|entry| {
+        let path = entry.ok()?.path();
+        let is_idle = path
+            .extension()
+            .is_some_and(|end| end == "rlib" || end == "rmeta");
+        let bytes = fs::metadata(&path)
+            .ok()
+            .filter(|_| is_idle && sum < BEYOND_REACH_BYTES)?
+            .len();
+        sum += bytes;
+        Some(path)
+    });
+    let files: Vec<PathBuf> = files.collect();
+    if sum < BEYOND_REACH_BYTES {
+        skip!("there are too few files to read");
+    }
+    let content = || {
+        let mut command = in_group(&group, "cksum");
+        command.args(&files).output().expect("is read").stdout
+    };
+    let mut touch = Touch::start(["--size", "16M"]);
+    group.take(touch.pid);
+    touch.ask("writerange 0 4096");
+    let before = content();
+    let rules = format!(
+        "[[rule]]\ncgroup = \"{}\"\npromise = \"100%/min\"\nmin_age = \"5s\"\nswappiness = 0\n",
+        group.name()
+    );
+    let (live, _folder) = guard_by(&rules);
+    let last = wait_for(&live, "nine tenths to go", |status| {
+        bytes(of(status, &group.name()), "away_bytes") >= sum * 9 / 10
+    });
+    let told = of(&last, &group.name());
+    assert!(
+        bytes(told, "taken_by_amount_bytes") >= sum * 9 / 10,
+        "{told:#}"
+    );
+    let resident: u64 = files.iter().map(|path| resident_bytes(path)).sum();
+    assert!(resident < sum / 5, "{resident} of {sum}: {told:#}");
+    assert!(bytes(told, "came_back_bytes") < MIB, "{told:#}");
+    let swapped = fs::read_to_string(group.path.join("memory.swap.current"));
+    assert_eq!(swapped.expect("is told").trim(), "0", "{told:#}");
+    assert!(content() == before, "it is as it was");
+    wait_for(&live, "what came back to be told", |status| {
+        bytes(of(status, &group.name()), "came_back_bytes") > sum / 2
+    });
+    assert_eq!(touch.ask("verify 0 4096"), "0", "pages are as they were");
+    end(live);
+    drop((touch, group));
+}
+
+/// Whether a file system of this kind is mounted there.
+fn has_filesystem(at: &str, kind: &str) -> bool {
+    let mounts = fs::read_to_string("/proc/mounts").expect("mounts");
+    let mut mounts = mounts.lines().map(|line| line.split(' ').skip(1).take(2));
+    mounts.any(|of| of.eq([at, kind]))
 }

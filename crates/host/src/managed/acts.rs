@@ -3,7 +3,7 @@
 //! **Owns** which hand is asked, how much swap may be used, and the sums that say how much more fits. **Does not own** what goes of each group
 //! (`strata_control::guard`), what goes promise or not (`oldest`), nor how (`takes`, `by_amount`, `recalls`).
 
-use super::by_amount::{self, Hand};
+use super::by_amount::{self, Amounts, Hand, Of};
 use super::group::{Asks, Group};
 use super::room::{Footprint, Room, of_last};
 use super::takes::Looked;
@@ -15,7 +15,7 @@ use std::time::Duration;
 use strata_control::guard::{self, Goes, Leaning, Member, Offer};
 use strata_control::page_cache::{CacheClass, Idle};
 use strata_linux::addr::PAGE_BYTES;
-use strata_linux::cgroup::is_reclaimed_by_amount;
+use strata_linux::cgroup::{ReclaimError, is_reclaimed_by_amount};
 use strata_linux::swap;
 use strata_lru::ages::{Moved, NrPages, On};
 use strata_lru::machine::CgroupVersion;
@@ -183,7 +183,7 @@ impl Managed {
         let room = room.min(idle.total());
         let step = by_amount::step(&group.reader, idle.total(), room.min(rate));
         let nr_pages = step.map_or(0, |nr_pages| {
-            amounts.add(id, &group.reader, nr_pages, group.swappiness())
+            amounts.add(id, &group.reader, nr_pages, group.swappiness(), Of::Mapped)
         });
         if nr_pages > 0 {
             // A walk may come before the answer.
@@ -191,6 +191,35 @@ impl Managed {
         }
         self.writes.spend(nr_pages.min(nr_swapped_max));
         (nr_pages, rate < room)
+    }
+
+    /// What became of requests by amount; returns the groups of which the kernel has taken.
+    pub(super) fn collect_amounts(&mut self, at: Duration) -> Vec<GroupId> {
+        let mut asked = Vec::new();
+        while let Some((id, of, freed)) = self.amounts.as_mut().and_then(Amounts::collect) {
+            self.pages.ledger_mut().asked(id);
+            asked.push(id);
+            let nr_freed_pages = freed.result.as_ref().map(|bytes| bytes / PAGE_BYTES);
+            let nr_freed_pages = nr_freed_pages.ok();
+            if of == Of::Mapped {
+                (self.prices.amount).note(freed.cpu_ns, nr_freed_pages.unwrap_or(0));
+            }
+            let never = matches!(freed.result, Err(ReclaimError::NotByKind(_)));
+            let Some(group) = self.groups.get_mut(&id) else {
+                continue;
+            };
+            match of {
+                Of::Mapped => group.fares.answered(at, nr_freed_pages, self.config.hand),
+                Of::Cache(nr_asked) => {
+                    group.went_by_amount(at, nr_asked, nr_freed_pages.unwrap_or(0));
+                    self.caches.cannot_ask |= never;
+                    if nr_freed_pages.is_none() && !never {
+                        group.fares.rests(at);
+                    }
+                }
+            }
+        }
+        asked
     }
 
     /// These go page by page.
@@ -325,7 +354,7 @@ impl Managed {
         let groups: Vec<u64> = groups.collect();
         if self.caches.is_due(at) && !groups.is_empty() {
             let promote = self.to_promote();
-            self.caches.look(groups, promote);
+            self.caches.look(at, groups, promote);
         }
     }
 
@@ -340,7 +369,7 @@ impl Managed {
                 self.caches
                     .looked(at, found.as_deref().ok(), outcome.cpu_ns, min_age, share);
                 match found {
-                    Ok(found) => self.found_in_cache(found),
+                    Ok(found) => self.found_in_cache(at, found),
                     Err(error) => tracing::debug!("no census of page cache: {error}"),
                 }
             }
@@ -370,11 +399,17 @@ impl Managed {
         }
     }
 
-    fn found_in_cache(&mut self, found: Vec<GroupCache>) {
+    fn found_in_cache(&mut self, at: Duration, found: Vec<GroupCache>) {
+        let began = self.caches.began;
         let mut found: BTreeMap<u64, GroupCache> =
             found.into_iter().map(|one| (one.group, one)).collect();
         for group in self.groups.values_mut() {
             if let Some(one) = group.kernel_id.and_then(|id| found.remove(&id)) {
+                let is_looked_at = group.cache.has_by_amount();
+                let nr_refaults = is_looked_at.then(|| group.nr_file_refaults()).flatten();
+                if nr_refaults.is_some_and(|nr_pages| group.cache.look_by_amount(began, nr_pages)) {
+                    group.fares.rests(at);
+                }
                 group.cache.found(one);
             }
         }
@@ -400,6 +435,37 @@ impl Managed {
                 .drop_oldest(group, idle, nr_pages, &mut swap_room_pages);
         }
         self.writes.spend(room - swap_room_pages);
+    }
+
+    /// What is idle of page cache that no hand reaches page by page goes by amount, a part at a time, and no anonymous memory with it.
+    pub(super) fn ask_for_cache(&mut self, at: Duration) {
+        let can_ask = self.config.is_acting && self.config.hand != Hand::Exact;
+        let Some(amounts) = self
+            .amounts
+            .as_mut()
+            .filter(|_| can_ask && !self.caches.cannot_ask)
+        else {
+            return;
+        };
+        for (id, group) in &mut self.groups {
+            // Nor is seen which pages a guest uses.
+            let may_ask = group.is_promised() && !self.guests.contains(id);
+            if !may_ask || !group.fares.may_take(at) {
+                continue;
+            }
+            let nr_idle = group.cache.idle_beyond_reach(group.keeper.age(Kind::File));
+            let room = group.keeper.room(Kind::File, group.went_pages());
+            let room = room.min(group.cache_above_low_pages()).min(nr_idle);
+            let step = by_amount::step(&group.reader, nr_idle, room);
+            let step = step.zip(group.nr_file_refaults());
+            let Some((nr_pages, nr_refaults)) = step else {
+                continue;
+            };
+            if amounts.add(*id, &group.reader, nr_pages, Some(0), Of::Cache(nr_pages)) > 0 {
+                self.pages.ledger_mut().asked(*id);
+                group.cache.asked_by_amount(at, nr_pages, nr_refaults);
+            }
+        }
     }
 
     /// Whether page cache of one of these groups is on its way out.

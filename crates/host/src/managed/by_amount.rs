@@ -25,7 +25,7 @@ pub(super) const STEP_PAGES_MIN: u64 = 512;
 /// where processors are busy.
 const WALK_WAIT: Duration = Duration::from_secs(1);
 /// More than this share of what went, in use when it did, and the hand chooses badly.
-const USED_SHARE_MAX: f64 = 0.1;
+pub(super) const USED_SHARE_MAX: f64 = 0.1;
 /// The first rest, and the longest.
 const REST: Duration = Duration::from_secs(60);
 const REST_MAX: Duration = Duration::from_secs(3600);
@@ -86,7 +86,16 @@ impl Fares {
         let takes_used = nr_used as f64 > nr_pages as f64 * USED_SHARE_MAX;
         // Of a page of a file no entry stays that tells that it went.
         match takes_used || nr_fewer_pages.max(nr_pages) < nr_freed_pages / 2 {
-            true => self.rests(at),
+            true => {
+                tracing::debug!(
+                    nr_freed_pages,
+                    nr_pages,
+                    nr_used,
+                    nr_fewer_pages,
+                    "by amount: badly chosen"
+                );
+                self.rests(at);
+            }
             false => self.rest = Duration::ZERO,
         }
     }
@@ -130,12 +139,21 @@ pub(super) fn bounds(
     Some((nr_swapped_max, nr_pages_max))
 }
 
+/// What the kernel is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Of {
+    /// What page tables show to be idle.
+    Mapped,
+    /// So many pages of page cache that nobody maps.
+    Cache(u64),
+}
+
 /// Requests from their choice to their end.
 #[derive(Debug)]
 pub(super) struct Amounts {
     thread: ShrinkThread<(GroupReader, Amount)>,
     /// Of which groups the kernel is to take, in the order in which it does.
-    asked: VecDeque<GroupId>,
+    asked: VecDeque<(GroupId, Of)>,
 }
 
 impl Amounts {
@@ -156,8 +174,9 @@ impl Amounts {
         reader: &GroupReader,
         nr_pages: u64,
         swappiness: Option<u8>,
+        of: Of,
     ) -> u64 {
-        if self.asked.contains(&group) {
+        if self.asked.iter().any(|(id, _)| *id == group) {
             return 0;
         }
         let amount = Amount {
@@ -165,7 +184,7 @@ impl Amounts {
             swappiness,
         };
         match self.thread.try_submit((reader.clone(), amount)) {
-            Ok(()) => self.asked.push_back(group),
+            Ok(()) => self.asked.push_back((group, of)),
             Err(_) => return 0,
         }
         nr_pages
@@ -178,13 +197,13 @@ impl Amounts {
     }
 
     /// The group of which the kernel has taken, and what became of that.
-    pub(super) fn collect(&mut self) -> Option<(GroupId, ShrinkOutcome)> {
+    pub(super) fn collect(&mut self) -> Option<(GroupId, Of, ShrinkOutcome)> {
         let freed = self.thread.poll()?;
-        let group = self.asked.pop_front()?;
+        let (group, of) = self.asked.pop_front()?;
         if let Err(error) = &freed.result {
             tracing::debug!("{error}");
         }
-        Some((group, freed))
+        Some((group, of, freed))
     }
 }
 

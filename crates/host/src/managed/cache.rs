@@ -1,16 +1,23 @@
 //! What is known of one group's page cache that nobody maps.
 //!
+//! Of files that no hand reaches page by page the kernel takes an amount. What went by that comes back where the kernel counts that pages
+//! of files are read again after it had reclaimed them.
+//!
 //! **Owns** the sums between two censuses. **Does not own** censuses (`engine::census`), nor how much goes (`caches`).
 //!
 //! **Invariants** I1: what was asked for counts as gone until it is known what went: no room is given twice.
 
+use super::by_amount::USED_SHARE_MAX;
 use crate::engine::census::cache::GroupCache;
 use crate::observe::ledger::CacheSeen;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use strata_control::oldest::CacheOf;
 use strata_control::page_cache::{CacheAges, CacheClass, Idle, NR_CACHE_CLASSES};
 use strata_linux::addr::PAGE_BYTES;
+
+/// What the kernel took by amount is remembered for so long.
+const REMEMBERED: Duration = Duration::from_secs(3600);
 
 /// What is known of one group's page cache. Sizes in pages.
 #[derive(Debug, Default)]
@@ -29,6 +36,47 @@ pub(super) struct OfGroup {
     nr_stuck: u64,
     /// Dropped in all.
     pub(super) nr_dropped: u64,
+    by_amount: ByAmount,
+}
+
+/// What the kernel took when it was asked for an amount, pages.
+#[derive(Debug, Default)]
+struct ByAmount {
+    /// When it went and how much of that has not come back, the oldest first; as far as it is remembered.
+    away: VecDeque<(Duration, u64)>,
+    /// Went since the last census.
+    nr_new: u64,
+    /// Files' pages that were read again after the kernel had reclaimed them, as it counts them, at the last look.
+    nr_refaults: u64,
+    /// When it was asked last, or answered: a census that began later tells what is left.
+    last: Option<Duration>,
+}
+
+impl ByAmount {
+    fn nr_away(&self) -> u64 {
+        self.away.iter().map(|(_, nr_pages)| nr_pages).sum()
+    }
+
+    /// What went since the last look is away, and what the kernel counts to have come back is not; returns how much that is, and whether it
+    /// is too much to go on.
+    fn look(&mut self, at: Duration, nr_refaults: u64) -> (u64, bool) {
+        self.last = self.last.filter(|last| *last >= at);
+        let (nr_new, nr_away) = (std::mem::take(&mut self.nr_new), self.nr_away());
+        self.away.push_back((at, nr_new));
+        self.away
+            .retain(|(then, nr_pages)| *nr_pages > 0 && at < *then + REMEMBERED);
+        let nr_more = nr_refaults.saturating_sub(self.nr_refaults);
+        self.nr_refaults = nr_refaults;
+        let nr_returned = nr_more.min(self.nr_away());
+        let mut nr_left = nr_returned;
+        for (_, nr_pages) in self.away.iter_mut().rev() {
+            let nr_of_it = nr_left.min(*nr_pages);
+            *nr_pages -= nr_of_it;
+            nr_left -= nr_of_it;
+        }
+        let is_bad = nr_returned as f64 > (nr_away + nr_new) as f64 * USED_SHARE_MAX;
+        (nr_returned, is_bad)
+    }
 }
 
 /// Pages in memory that were read again since the last look, by the time for which they had not been, milliseconds.
@@ -59,6 +107,46 @@ impl OfGroup {
         Some(older.saturating_sub(self.gone() + self.nr_stuck))
     }
 
+    /// What no hand reaches page by page and was not read for so long, where the kernel may be asked for a part of it.
+    pub(super) fn idle_beyond_reach(&self, age: Duration) -> u64 {
+        let idle_ms = age.as_millis() as u64;
+        let of = |ages: &CacheAges| {
+            let of = |class| ages.nr_unreachable_of(class, idle_ms);
+            of(CacheClass::File) + of(CacheClass::SmallFile)
+        };
+        let ages = (self.ages.as_ref()).filter(|_| self.by_amount.last.is_none());
+        ages.map_or(0, of)
+    }
+
+    /// The kernel is asked at `at` for so much, and has counted so many pages that were read again.
+    pub(super) fn asked_by_amount(&mut self, at: Duration, nr_pages: u64, nr_refaults: u64) {
+        self.by_amount.last = Some(at);
+        if self.by_amount.away.is_empty() {
+            self.by_amount.nr_refaults = nr_refaults;
+        }
+        self.asked(nr_pages);
+    }
+
+    /// Of so much that the kernel was asked for, so much went until `at`.
+    pub(super) fn went_by_amount(&mut self, at: Duration, nr_asked: u64, nr_gone: u64) -> u64 {
+        self.by_amount.last = Some(at);
+        self.by_amount.nr_new += nr_gone;
+        self.went(nr_asked, [nr_gone, 0, 0])
+    }
+
+    /// Whether the kernel's count of what was read again is to be looked at.
+    pub(super) fn has_by_amount(&self) -> bool {
+        self.by_amount.last.is_some() || !self.by_amount.away.is_empty()
+    }
+
+    /// A census that began at `at` follows, and the kernel has counted so many pages that were read again. Returns whether more came back of what went by
+    /// amount than may.
+    pub(super) fn look_by_amount(&mut self, at: Duration, nr_refaults: u64) -> bool {
+        let (nr_returned, is_bad) = self.by_amount.look(at, nr_refaults);
+        self.nr_returned += nr_returned;
+        is_bad
+    }
+
     /// Of so many of the pages that are idle, those of files that are in memory only.
     pub(super) fn part_in_memory_only(&self, idle: Idle, nr_pages: u64) -> u64 {
         let of = |ages: &CacheAges| {
@@ -83,16 +171,29 @@ impl OfGroup {
     /// All that is known of it, by class; of this age it is idle. `None`: no census has told yet.
     pub(super) fn seen(&self, idle_at: Duration) -> Option<[CacheSeen; NR_CACHE_CLASSES]> {
         let ages = self.ages.as_ref()?;
+        // Where the kernel could not be asked there is nothing that went.
+        let goes_by_amount = self.has_by_amount();
         let of = |class| {
             let (number, idle_ms) = (class as usize, idle_at.as_millis() as u64);
             let nr_gone = self.nr_gone[number];
-            let nr_idle = ages.nr_older_of(class, idle_ms);
+            let idle = |idle_ms| match goes_by_amount {
+                true => ages.nr_older_of(class, idle_ms) + ages.nr_unreachable_of(class, idle_ms),
+                false => ages.nr_older_of(class, idle_ms),
+            };
+            let nr_away_by_amount = match class {
+                CacheClass::File => self.by_amount.nr_away(),
+                _ => 0,
+            };
+            let nr_unreachable = match goes_by_amount {
+                true => 0,
+                false => ages.nr_unreachable_of(class, 0),
+            };
             CacheSeen {
                 cached_bytes: ages.nr_cached_pages[number].saturating_sub(nr_gone) * PAGE_BYTES,
-                used_bytes: (ages.nr_older_of(class, 0) - nr_idle) * PAGE_BYTES,
-                idle_bytes: nr_idle.saturating_sub(nr_gone) * PAGE_BYTES,
-                away_bytes: (ages.nr_away_pages[number] + nr_gone) * PAGE_BYTES,
-                unreachable_bytes: ages.nr_unreachable_pages[number] * PAGE_BYTES,
+                used_bytes: (idle(0) - idle(idle_ms)) * PAGE_BYTES,
+                idle_bytes: idle(idle_ms).saturating_sub(nr_gone) * PAGE_BYTES,
+                away_bytes: (ages.nr_away_pages[number] + nr_gone + nr_away_by_amount) * PAGE_BYTES,
+                unreachable_bytes: nr_unreachable * PAGE_BYTES,
             }
         };
         Some(
@@ -108,7 +209,7 @@ impl OfGroup {
     /// Dropped, and not come back.
     pub(super) fn away(&self) -> u64 {
         let known = self.ages.iter().flat_map(|ages| ages.nr_away_pages);
-        known.sum::<u64>() + self.gone()
+        known.sum::<u64>() + self.gone() + self.by_amount.nr_away()
     }
 
     /// Memory that it takes to know all this.
@@ -182,7 +283,6 @@ mod tests {
             group: 1,
             ages: CacheAges {
                 nr_cached_pages: [1000, 0, 0],
-                nr_unreachable_pages: [0; NR_CACHE_CLASSES],
                 ages: vec![
                     CacheAge {
                         class: CacheClass::MemoryOnly,
@@ -199,6 +299,7 @@ mod tests {
                 nr_away_pages: [nr_away, 0, 0],
                 read_again: BTreeMap::from([(20_000, nr_returned)]),
                 kept_bytes: 4096,
+                ..CacheAges::default()
             },
             nr_returned_pages: nr_returned,
             ..GroupCache::default()
@@ -243,5 +344,55 @@ mod tests {
         let after = |seconds| read_again.after(Duration::from_secs(seconds));
         assert_eq!((after(20), after(21)), (50, 0));
         assert_eq!(cache.look().1.after(Duration::ZERO), 0, "told once");
+    }
+
+    #[test]
+    fn what_went_by_amount_comes_back_as_the_kernel_counts_and_is_forgotten_after_an_hour() {
+        let (at, minute) = (Duration::from_secs, Duration::from_secs(60));
+        let beyond_reach = || {
+            let mut census = census(0, 0, 0);
+            census.ages.unreachable = vec![CacheAge {
+                age_ms: 60_000,
+                nr_pages: 500,
+                ..CacheAge::default()
+            }];
+            census
+        };
+        let mut cache = OfGroup::default();
+        cache.found(beyond_reach());
+        assert_eq!(cache.older_than(minute), Some(0), "no hand reaches it");
+        assert_eq!(cache.idle_beyond_reach(minute), 500);
+        let unreachable = |cache: &OfGroup| cache.seen(minute).map(|of| of[0].unreachable_bytes);
+        assert_eq!(unreachable(&cache), Some(500 * PAGE_BYTES));
+        // The kernel counted some pages before.
+        cache.asked_by_amount(at(10), 200, 1000);
+        assert_eq!((cache.idle_beyond_reach(minute), cache.spent()), (0, 200));
+        cache.went_by_amount(at(12), 200, 150);
+        assert_eq!(
+            (cache.spent(), cache.away(), cache.nr_dropped),
+            (150, 150, 150)
+        );
+        assert!(!cache.look_by_amount(at(11), 1000));
+        cache.found(beyond_reach());
+        assert_eq!(
+            cache.idle_beyond_reach(minute),
+            0,
+            "a census that began before"
+        );
+        assert!(!cache.look_by_amount(at(13), 1014));
+        cache.found(beyond_reach());
+        assert_eq!((cache.away(), cache.look().0), (136, 14));
+        assert_eq!(cache.idle_beyond_reach(minute), 500);
+        let seen = cache
+            .seen(minute)
+            .map(|of| (of[0].idle_bytes, of[0].away_bytes));
+        assert_eq!(seen, Some((500 * PAGE_BYTES, 136 * PAGE_BYTES)));
+        assert_eq!(unreachable(&cache), Some(0), "it goes by amount");
+        assert!(cache.look_by_amount(at(40), 1028), "more than a tenth");
+        assert!(!cache.look_by_amount(at(4000), 1028));
+        assert_eq!(
+            (cache.away(), unreachable(&cache)),
+            (0, Some(500 * PAGE_BYTES))
+        );
     }
 }

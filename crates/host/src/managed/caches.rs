@@ -23,7 +23,7 @@ use super::group::Group;
 use crate::engine::census::cache::{self, CacheThread, DropIdle, GroupCache, Request};
 use crate::engine::census::promote::Promote;
 use std::time::Duration;
-use strata_control::page_cache::Idle;
+use strata_control::page_cache::{CacheClass, Idle};
 use strata_linux::addr::PAGE_BYTES;
 
 /// Censuses within the least age: what is told to be idle for so long is so to a half of it.
@@ -48,6 +48,10 @@ pub(super) struct Caches {
     earliest: Duration,
     /// The next census comes after so many times the usual pause.
     nr_pauses: u32,
+    /// When the last census began.
+    pub(super) began: Duration,
+    /// The kernel can't be asked for an amount of page cache alone.
+    pub(super) cannot_ask: bool,
     /// Dropped of groups that are gone by now, pages.
     pub(super) nr_dropped_before: u64,
 }
@@ -59,6 +63,8 @@ impl Caches {
             next: Duration::ZERO,
             earliest: Duration::ZERO,
             nr_pauses: 1,
+            began: Duration::ZERO,
+            cannot_ask: false,
             nr_dropped_before: 0,
         })
     }
@@ -113,8 +119,9 @@ impl Caches {
         at >= self.next && !self.thread.is_busy()
     }
 
-    /// Has a census taken of these groups, that was due. `promote` says what of their page cache is to come up.
-    pub(super) fn look(&mut self, groups: Vec<u64>, promote: Option<Promote>) {
+    /// Has a census taken of these groups at `at`, that was due. `promote` says what of their page cache is to come up.
+    pub(super) fn look(&mut self, at: Duration, groups: Vec<u64>, promote: Option<Promote>) {
+        self.began = at;
         // The thread has nothing else to do.
         let _is_taken = self.thread.try_submit(Request::Census { groups, promote });
     }
@@ -129,7 +136,7 @@ impl Caches {
         processor_share: f64,
     ) {
         self.nr_pauses = match found {
-            Some(found) if is_worth_it(found) => 1,
+            Some(found) if is_worth_it(found, !self.cannot_ask) => 1,
             Some(_) => (self.nr_pauses * 2).min(PAUSE_MAX),
             None => PAUSE_MAX,
         };
@@ -138,10 +145,15 @@ impl Caches {
     }
 }
 
-/// Whether what a census found is a reason to look again soon: page cache that can grow old, or that may come back.
-fn is_worth_it(found: &[GroupCache]) -> bool {
+/// Whether what a census found is a reason to look again soon: page cache that can grow old and go, by amount where the kernel can be asked, or
+/// that may come back.
+fn is_worth_it(found: &[GroupCache], can_ask: bool) -> bool {
     let away = |one: &GroupCache| one.ages.nr_away_pages.iter().sum::<u64>();
-    let of = |one: &GroupCache| one.ages.nr_older_pages(0) + away(one);
+    let beyond_reach = |one: &GroupCache| match can_ask {
+        true => one.ages.nr_unreachable_of(CacheClass::File, 0),
+        false => 0,
+    };
+    let of = |one: &GroupCache| one.ages.nr_older_pages(0) + beyond_reach(one) + away(one);
     let new_bytes: u64 = found.iter().map(|one| one.sample.new_bytes).sum();
     found.iter().map(of).sum::<u64>() + new_bytes / PAGE_BYTES >= WORTH_PAGES
 }
@@ -177,9 +189,16 @@ mod tests {
     #[test]
     fn a_census_that_finds_nothing_comes_more_seldom_and_none_takes_more_than_its_part() {
         let minute = Duration::from_secs(60);
-        assert!(is_worth_it(&[census(500, 0)]));
-        assert!(is_worth_it(&[census(0, 300)]));
-        assert!(!is_worth_it(&[census(100, 100)]));
+        assert!(is_worth_it(&[census(500, 0)], false));
+        assert!(is_worth_it(&[census(0, 300)], false));
+        assert!(!is_worth_it(&[census(100, 100)], true));
+        let mut beyond_reach = census(500, 0);
+        std::mem::swap(
+            &mut beyond_reach.ages.ages,
+            &mut beyond_reach.ages.unreachable,
+        );
+        let all = [beyond_reach];
+        assert!(is_worth_it(&all, true) && !is_worth_it(&all, false));
         assert_eq!(pause(minute, 1, 0, 0.04), minute / 2);
         assert_eq!(pause(minute, 4, 0, 0.04), minute * 2);
         // 2 s in a hundredth of a processor.

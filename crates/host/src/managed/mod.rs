@@ -259,21 +259,7 @@ impl Managed {
         self.is_brought_back |= self.look_at_swap(observer);
         self.look_at_cache(observer.elapsed());
         self.look_at_moves(observer.elapsed());
-        let mut asked = Vec::new();
-        if let Some(amounts) = &mut self.amounts {
-            while let Some((id, freed)) = amounts.collect() {
-                self.pages.ledger_mut().asked(id);
-                let freed_bytes = *freed.result.as_ref().unwrap_or(&0);
-                self.prices
-                    .amount
-                    .note(freed.cpu_ns, freed_bytes / PAGE_BYTES);
-                if let Some(group) = self.groups.get_mut(&id) {
-                    let nr_pages = freed.result.ok().map(|bytes| bytes / PAGE_BYTES);
-                    (group.fares).answered(observer.elapsed(), nr_pages, self.config.hand);
-                }
-                asked.push(id);
-            }
-        }
+        let asked = self.collect_amounts(observer.elapsed());
         self.read_again(observer, &asked);
         if self.amounts.as_mut().is_some_and(Amounts::are_under_way) {
             return false;
@@ -530,6 +516,7 @@ impl Managed {
         self.look_at_promises(at);
         self.read_back(observer);
         self.drop_cache(at);
+        self.ask_for_cache(at);
         self.no_swap = self.room_in_swap().err();
         self.choose_moves(observer);
         self.choose(observer, false);

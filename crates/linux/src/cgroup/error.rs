@@ -236,6 +236,9 @@ pub enum ReclaimError {
     /// The kernel found nothing it could take: back off.
     #[error("nothing reclaimable in cgroup {}", .0.display())]
     NothingReclaimable(PathBuf),
+    /// The kernel can't be told to leave anonymous memory (before 6.9, and on cgroup v1).
+    #[error("the kernel can't be asked for files of cgroup {} alone", .0.display())]
+    NotByKind(PathBuf),
     /// The programs allocate or pull back as fast as the kernel reclaims (cgroup v1 only): pages did
     /// go, but usage did not come down.
     #[error("cgroup {} fills up as fast as it is reclaimed", .0.display())]

@@ -108,7 +108,7 @@ impl Amount {
 /// that can't be told the swappiness goes by its own, unless that is to be 0: then it is not asked.
 ///
 /// # Errors
-/// [`ReclaimError::NothingReclaimable`]: back off. Or the group failed.
+/// [`ReclaimError::NothingReclaimable`]: back off. [`ReclaimError::NotByKind`]: never ask so. Or the group failed.
 pub fn reclaim_from(group: &GroupReader, amount: Amount) -> Result<u64, ReclaimError> {
     let file = take_file(group);
     let bytes = amount.bytes;
@@ -116,7 +116,7 @@ pub fn reclaim_from(group: &GroupReader, amount: Amount) -> Result<u64, ReclaimE
     let control = ControlFile::open_write(file.clone())?;
     if group.version() == Version::V1 {
         return match amount.swappiness {
-            Some(0) => Err(ReclaimError::NothingReclaimable(group.path().to_owned())),
+            Some(0) => Err(ReclaimError::NotByKind(group.path().to_owned())),
             _ => empty_in_part(group, &control, bytes, before),
         };
     }
@@ -124,7 +124,7 @@ pub fn reclaim_from(group: &GroupReader, amount: Amount) -> Result<u64, ReclaimE
     let mut result = control.write(&words);
     if amount.swappiness.is_some() && errno_of(&result) == Some(libc::EINVAL) {
         let Some(words) = older else {
-            return Err(ReclaimError::NothingReclaimable(group.path().to_owned()));
+            return Err(ReclaimError::NotByKind(group.path().to_owned()));
         };
         result = control.write(&words);
     }

@@ -31,20 +31,23 @@ impl IdleTable {
     pub fn ages(&self) -> CacheAges {
         let mut ages = CacheAges::default();
         let mut nr_pages_of: BTreeMap<(Reverse<u64>, CacheClass, bool), u64> = BTreeMap::new();
+        let mut nr_unreachable_of = nr_pages_of.clone();
         for file in self.files.values() {
             let (may_give, class) = (self.may_give(file), self.class_of(file));
             ages.kept_bytes += file.kept_bytes();
             for (_, page) in file.pages() {
                 let is_there = page.seen == self.census && self.census != 0;
                 ages.nr_cached_pages[class as usize] += u64::from(is_there);
-                ages.nr_unreachable_pages[class as usize] +=
-                    u64::from(is_there && file.is_unreachable && self.is_left(file));
                 ages.nr_away_pages[class as usize] +=
                     u64::from(!is_there && page.left & IS_DROPPED != 0);
-                if may_give && self.is_known_clean(page) {
-                    let age_ms = told(age_ms(self.now, page));
-                    let key = (Reverse(age_ms), class, self.is_once(file, page));
-                    *nr_pages_of.entry(key).or_default() += 1;
+                let known_ms = (self.is_known_clean(page)).then(|| told(age_ms(self.now, page)));
+                let key = |age_ms: u64| (Reverse(age_ms), class, self.is_once(file, page));
+                if is_there && file.is_unreachable && self.is_left(file) {
+                    let key = key(known_ms.unwrap_or(0));
+                    *nr_unreachable_of.entry(key).or_default() += 1;
+                }
+                if let Some(age_ms) = known_ms.filter(|_| may_give) {
+                    *nr_pages_of.entry(key(age_ms)).or_default() += 1;
                 }
             }
         }
@@ -55,6 +58,7 @@ impl IdleTable {
             nr_pages,
         };
         ages.ages = nr_pages_of.into_iter().map(of).collect();
+        ages.unreachable = nr_unreachable_of.into_iter().map(of).collect();
         ages.read_again.clone_from(&self.read_again);
         ages
     }

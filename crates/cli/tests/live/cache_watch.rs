@@ -9,7 +9,6 @@ use strata_linux::access::census::{
     WatchQuestion,
 };
 use strata_linux::cgroup::GroupReader;
-use strata_linux::page_cache::CountReset;
 use strata_lru::machine::PageFound;
 
 const FILE_MIB: u64 = 16;
@@ -37,10 +36,16 @@ macro_rules! open_watch {
 }
 
 fn take(watch: &mut CacheWatch) -> Taken {
+    take_resetting(watch, false)
+}
+
+/// A census; where `resets`, the counts are reset that it finds full.
+fn take_resetting(watch: &mut CacheWatch, resets: bool) -> Taken {
     let wanted = Wanted {
         files: true,
         idle_for: Some(WHOLE_WATCH),
         is_urgent: false,
+        resets,
     };
     watch.take(wanted, &|| false).expect("a census")
 }
@@ -125,17 +130,6 @@ fn each_file_is_told_to_be_read_idle_or_unknown_as_it_was_read() {
     }
 }
 
-/// A census, after which the counts of the group's pages are reset that it found full.
-fn take_resetting(watch: &mut CacheWatch, counts: &mut CountReset) -> Taken {
-    let wanted = Wanted {
-        files: true,
-        idle_for: Some(WHOLE_WATCH),
-        is_urgent: false,
-    };
-    let taken = watch.take_resetting(wanted, &|| false, &mut |full| counts.reset(full));
-    taken.expect("a census")
-}
-
 /// Pages of one file of a group, and the sizes of their folios.
 #[derive(Debug, PartialEq, Eq)]
 struct InMemory {
@@ -202,18 +196,18 @@ fn pages_whose_count_was_full_and_is_reset_are_told_one_by_one() {
     watch
         .reset_only_of(&[fs::metadata(&group.path).expect("a group").ino()])
         .expect("watched");
-    let mut counts = CountReset::new();
     let at_first = in_memory(&group, &before);
-    take_resetting(&mut watch, &mut counts);
+    take_resetting(&mut watch, true);
     let whole = in_memory(&group, &before);
     for (size, count) in &whole.folios {
         let at_first = at_first.folios.get(size).copied().unwrap_or_default();
         assert!(*count <= at_first, "taken apart: {count} of {size} pages");
     }
-    assert_near("reset", counts.tried_bytes, 2 * FILE_MIB * MIB);
+    let tried_bytes = watch.resets().expect("asked for").tried_bytes;
+    assert_near("reset", tried_bytes, 2 * FILE_MIB * MIB);
     sleep(AGE);
     read_file(&group, &throughout, 1);
-    let second = take_resetting(&mut watch, &mut counts);
+    let second = take_resetting(&mut watch, true);
     assert_class("before", &file_sums(&second, &before), WHOLE_WATCH, IDLE);
     assert_class(
         "throughout",
@@ -225,7 +219,7 @@ fn pages_whose_count_was_full_and_is_reset_are_told_one_by_one() {
     // What is read often between two censuses is full again, and known to be read all the same.
     read_file(&group, &throughout, OFTEN);
     sleep(AGE);
-    let third = take_resetting(&mut watch, &mut counts);
+    let third = take_resetting(&mut watch, true);
     assert_class(
         "throughout",
         &file_sums(&third, &throughout),
@@ -266,11 +260,11 @@ fn a_sample_whose_counts_are_reset_tells_of_the_rest_and_the_rest_is_left_alone(
         watch
             .reset_only_of(&[fs::metadata(&group.path).expect("a group").ino()])
             .expect("watched");
-        let mut counts = CountReset::new();
-        let began = take_resetting(&mut watch, &mut counts);
-        let share = counts.tried_bytes as f64 / (2 * NR_FILES * 2 * 4096) as f64;
+        let began = take_resetting(&mut watch, true);
+        let tried_bytes = watch.resets().expect("asked for").tried_bytes;
+        let share = tried_bytes as f64 / (2 * NR_FILES * 2 * 4096) as f64;
         assert!((0.15..0.35).contains(&share), "{nth}: {share} was reset");
-        assert!(began.reset_bytes >= counts.tried_bytes * 9 / 10, "{nth}");
+        assert!(began.reset_bytes >= tried_bytes * 9 / 10, "{nth}");
         sleep(AGE);
         read_all(&group, &hot, OFTEN);
         let taken = take(&mut watch);

@@ -18,7 +18,7 @@ use strata_linux::access::census::{
     WatchQuestion,
 };
 use strata_linux::cgroup::{CgroupError, GroupNames, GroupReader};
-use strata_linux::page_cache::{CountReset, ResetReport};
+use strata_linux::page_cache::ResetReport;
 
 /// A census may look at as much as this allows: all of the memory of most machines.
 const BUDGET: Budget = Budget {
@@ -110,7 +110,7 @@ impl CacheReport {
                 .chain([WHOLE_WATCH])
                 .filter_map(window)
                 .collect(),
-            resets: None,
+            resets: watch.resets(),
             charge: None,
             cost: taken.cost,
         }
@@ -202,25 +202,19 @@ fn watch(
         ages: std::array::from_fn(|index| ages.get(index).copied().unwrap_or(longest)),
         reset_share,
     })?;
-    let mut counts = CountReset::new();
-    let mut reset_bytes = 0;
     let mut cost = CensusCost::default();
     Ok(move |_: &(), is_over: bool| {
         let wanted = Wanted {
             is_urgent: is_over,
+            resets: !is_over,
             ..Wanted::default()
         };
         if reset_share > 0.0 && !is_over {
             let ids = GroupNames::read()?.ids_within(&group);
             watch.reset_only_of(&ids).map_err(FilesError::Census)?;
         }
-        let taken = match is_over {
-            true => watch.take(wanted, &|| false),
-            false => watch.take_resetting(wanted, &|| false, &mut |full| counts.reset(full)),
-        };
-        let taken = taken.map_err(FilesError::Census)?;
+        let taken = watch.take(wanted, &|| false).map_err(FilesError::Census)?;
         let is_first = cost.nr_calls == 0;
-        reset_bytes += taken.reset_bytes;
         cost.add(&taken.cost);
         let told = |found| Told {
             found,
@@ -238,10 +232,6 @@ fn watch(
             .remove(group.name())
             .unwrap_or_default();
         let report = CacheReport {
-            resets: (reset_share > 0.0).then_some(ResetReport {
-                tried_bytes: counts.tried_bytes,
-                reset_bytes,
-            }),
             charge: Charge::read(&group),
             cost,
             ..CacheReport::new(&watch, &ages, &taken, &sums)

@@ -26,7 +26,8 @@ use rustix::fs::fstat;
 
 pub use finder::Finder;
 pub use reach::Mounts;
-pub use reset::{CountReset, ResetReport};
+pub(crate) use reset::CountReset;
+pub use reset::ResetReport;
 
 use crate::access::census::FileId;
 

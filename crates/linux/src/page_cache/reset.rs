@@ -19,27 +19,28 @@ use std::os::fd::AsFd;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
 use super::reach::{self, Mounts, Ways};
-use crate::access::census::{FileId, FileNames, FullPages};
+use crate::access::census::{FileId, FullPages};
 use crate::addr::PAGE_BYTES;
+use crate::process::mountinfo::{self, MountLine};
 use crate::sys::madvise::drain_own_processor;
 use crate::sys::page_cache::{deactivate, nr_resident};
 
 /// Resets counts.
 #[derive(Debug)]
-pub struct CountReset {
-    names: FileNames,
+pub(crate) struct CountReset {
+    mounted: Vec<MountLine>,
     mounts: Mounts,
     /// Files that could not be opened: trying again may disturb others, as those who hold leases on them.
     refused: HashSet<FileId>,
     /// Pages that the kernel was told to take for cold, bytes.
-    pub tried_bytes: u64,
+    pub(crate) tried_bytes: u64,
 }
 
 impl CountReset {
     /// Finds out what is mounted where.
-    pub fn new() -> CountReset {
+    pub(crate) fn new() -> CountReset {
         CountReset {
-            names: FileNames::of_mounts(),
+            mounted: mountinfo::mounted_here(),
             mounts: Mounts::default(),
             refused: HashSet::new(),
             tried_bytes: 0,
@@ -47,7 +48,7 @@ impl CountReset {
     }
 
     /// Resets the counts of these pages, where their files can be reached by handles (ext4 and xfs).
-    pub fn reset(&mut self, full: &[FullPages]) {
+    pub(crate) fn reset(&mut self, full: &[FullPages]) {
         // What the kernel gathers on a processor, it is told to carry out on that one.
         let pinned = Pinned::here();
         for of_file in full.chunk_by(|one, next| one.file == next.file) {
@@ -66,7 +67,7 @@ impl CountReset {
         }
         let ways = Ways {
             places: Vec::new(),
-            mounts: self.names.mounts(file),
+            mounts: mountinfo::with_handles(&self.mounted, file.device),
         };
         let found = reach::open(file, &ways, &mut self.mounts).ok();
         if found.is_none() {
@@ -121,12 +122,6 @@ impl ResetReport {
             (_, 0) => Some("the kernel reset none of the counts that it was asked to"),
             _ => None,
         }
-    }
-}
-
-impl Default for CountReset {
-    fn default() -> CountReset {
-        CountReset::new()
     }
 }
 

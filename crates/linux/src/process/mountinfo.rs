@@ -2,9 +2,12 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::maps::Device;
+
+/// File systems of which files can be opened by their numbers here. The driver of ext4 mounts its forebears, too.
+const WITH_HANDLES: [&str; 4] = ["ext2", "ext3", "ext4", "xfs"];
 
 /// A mount, as one line tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +41,23 @@ impl MountLine {
             options: fields.nth(1).unwrap_or_default().to_owned(),
         })
     }
+}
+
+/// All that is mounted where this process is.
+pub(crate) fn mounted_here() -> Vec<MountLine> {
+    let text = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    text.lines().filter_map(MountLine::parse).collect()
+}
+
+/// Where a file system is mounted, if nothing else is mounted over it: the whole of it first. Nowhere where files can't
+/// be opened by their numbers: even to look at the root of a network file system may take for ever.
+pub(crate) fn with_handles(mounted: &[MountLine], device: Device) -> Vec<PathBuf> {
+    let is_it = |mount: &&MountLine| {
+        mount.device == device && WITH_HANDLES.contains(&mount.file_system.as_str())
+    };
+    let mut all: Vec<&MountLine> = mounted.iter().filter(is_it).collect();
+    all.sort_by_key(|mount| mount.root != Path::new("/"));
+    all.into_iter().map(|mount| mount.point.clone()).collect()
 }
 
 /// Undoes the octal escapes of blanks and backslashes in `mountinfo` and `/proc/swaps`.

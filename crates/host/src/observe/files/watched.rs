@@ -3,6 +3,9 @@
 //! **Owns** the pace of censuses and what is told of a watch. **Does not own** comparing them (`access::census`) nor
 //! how what is idle is dropped (`page_cache`).
 //!
+//! It takes its censuses itself: `engine::census` rests by what a census took, whatever `--cpu` says, and waits for one that
+//! nobody wants any more.
+//!
 //! **Invariants**
 //! - I1: a watch that is broken off tells what was read until then; before its second census it tells nothing of that.
 
@@ -11,9 +14,9 @@ use std::time::{Duration, Instant};
 
 use super::{Chosen, FilesError, FilesQuestion, FilesReport, Recency, Telling};
 use strata_linux::access::census::{
-    Budget, CacheWatch, CensusCost, FileNames, FullPages, Sums, WHOLE_WATCH, Wanted, WatchQuestion,
+    Budget, CacheWatch, CensusCost, FileNames, Sums, WHOLE_WATCH, Wanted, WatchQuestion,
 };
-use strata_linux::page_cache::{CountReset, Dropped, ResetReport};
+use strata_linux::page_cache::{Dropped, ResetReport};
 
 /// Time between the begins of two censuses.
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -104,19 +107,16 @@ impl FilesWatch {
         let wants_idle = cold != Cold::Stays;
         let mut cost = CensusCost::default();
         let mut nr_censuses = 0;
-        let mut counts = CountReset::new();
-        let mut reset_bytes = 0;
         let mut started = Instant::now();
         let mut next = started;
         while next < started + self.length && !is_over() {
             self.reset_only_of_chosen()?;
-            let wanted = Wanted::default();
-            let mut reset = |full: &[FullPages]| counts.reset(full);
-            match self.watch.take_resetting(wanted, is_over, &mut reset) {
-                Ok(taken) => {
-                    cost.add(&taken.cost);
-                    reset_bytes += taken.reset_bytes;
-                }
+            let wanted = Wanted {
+                resets: true,
+                ..Wanted::default()
+            };
+            match self.watch.take(wanted, is_over) {
+                Ok(taken) => cost.add(&taken.cost),
                 Err(_) if is_over() => break,
                 Err(error) => return Err(FilesError::Census(error)),
             }
@@ -141,6 +141,7 @@ impl FilesWatch {
             files: true,
             idle_for: wants_idle.then_some(WHOLE_WATCH),
             is_urgent: wants_idle || is_over(),
+            resets: false,
         };
         let taken = self
             .watch
@@ -159,10 +160,7 @@ impl FilesWatch {
             seconds: covered.as_secs_f64(),
             nr_censuses,
             mapped_bytes: all.mapped_bytes,
-            resets: (self.question.reset_share > 0.0).then_some(ResetReport {
-                tried_bytes: counts.tried_bytes,
-                reset_bytes,
-            }),
+            resets: self.watch.resets(),
             recency: Recency::new(&all, WHOLE_WATCH),
         });
         Ok(Some((report, dropped)))

@@ -41,7 +41,6 @@ pub use names::{FileName, FileNames, is_at, size_at};
 pub use open::Census;
 pub use pages::{GroupPages, Whose};
 pub use probed::{IdleEstimate, Probed};
-pub use take::FullPages;
 pub use watch::{CacheWatch, WHOLE_WATCH, Wanted, WatchQuestion};
 
 use crate::process::Device;
@@ -206,6 +205,15 @@ impl FileId {
     pub fn follow_to(&mut self, found: &machine::FileId) {
         self.mapping = found.key.0;
     }
+}
+
+/// Pages of a file of which the kernel's count of reads is full, and is to be reset.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FullPages {
+    /// Which file.
+    pub(crate) file: FileId,
+    /// Numbers of whole folios.
+    pub(crate) pages: std::ops::Range<u64>,
 }
 
 impl From<FileId> for machine::FileId {

@@ -17,7 +17,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Statx, StatxFlags, statx};
 use rustix::io::Errno;
 
 use super::{Census, FileId};
-use crate::process::mountinfo::MountLine;
+use crate::process::mountinfo::{self, MountLine};
 use crate::process::{Device, parse_maps, stalled};
 use crate::sys::bpf_census::NameCall;
 
@@ -51,9 +51,6 @@ type OpenFiles = HashMap<(Device, u64), Vec<PathBuf>>;
 /// What the kernel says of a file, and the parts of its path, the last one first.
 type Told = (NameCall, Vec<Vec<u8>>);
 
-/// File systems of which files can be opened by their numbers here. The driver of ext4 mounts its forebears, too.
-const WITH_HANDLES: [&str; 4] = ["ext2", "ext3", "ext4", "xfs"];
-
 impl FileNames {
     /// Looks at what every process has open or mapped, and at what is mounted.
     pub fn read() -> FileNames {
@@ -75,10 +72,9 @@ impl FileNames {
 
     /// Looks at what is mounted only: names are those that the kernel has in its directory entries.
     pub fn of_mounts() -> FileNames {
-        let text = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         FileNames {
             open: HashMap::new(),
-            mounts: text.lines().filter_map(MountLine::parse).collect(),
+            mounts: mountinfo::mounted_here(),
         }
     }
 
@@ -151,15 +147,9 @@ impl FileNames {
         self.links(file).iter().cloned().chain(path).collect()
     }
 
-    /// Where the file's file system is mounted, if nothing else is mounted over it: the whole of it first. Nowhere where files can't
-    /// be opened by their numbers: even to look at the root of a network file system may take for ever.
+    /// Where the file's file system is mounted, the whole of it first.
     pub fn mounts(&self, file: &FileId) -> Vec<PathBuf> {
-        let is_it = |mount: &&MountLine| {
-            mount.device == file.device && WITH_HANDLES.contains(&mount.file_system.as_str())
-        };
-        let mut all: Vec<&MountLine> = self.mounts.iter().filter(is_it).collect();
-        all.sort_by_key(|mount| mount.root != Path::new("/"));
-        all.into_iter().map(|mount| mount.point.clone()).collect()
+        mountinfo::with_handles(&self.mounts, file.device)
     }
 
     /// The path by which we can find the file ourselves: the one of a process may be of another mount namespace. A deleted

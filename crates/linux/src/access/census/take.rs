@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 
 use super::estimate::{Figure, Shuffled};
 use super::{
-    Budget, Census, CensusCost, FileId, FilePart, GroupPart, Kind, MINOR_BITS, Question, device_of,
+    Budget, Census, CensusCost, FileId, FilePart, FullPages, GroupPart, Kind, MINOR_BITS, Question,
+    device_of,
 };
 use super::{IdleRanges, Probed, Sums, Taken, Total};
 use crate::addr::{FILE_PAGES_MAX, PAGE_BYTES};
@@ -36,15 +37,6 @@ const LOOK_SHARE: f64 = 0.75;
 pub(super) const BLOCKS_MIN: u64 = 64;
 /// A node that is not known, in the kernel's sums.
 const NO_NODE: u32 = u32::MAX;
-
-/// Pages of a file of which the kernel's count of reads is full, and is to be reset.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FullPages {
-    /// Which file.
-    pub file: FileId,
-    /// Numbers of whole folios.
-    pub pages: std::ops::Range<u64>,
-}
 
 /// Which blocks are looked at.
 #[derive(Debug)]

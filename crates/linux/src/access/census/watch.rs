@@ -10,9 +10,9 @@
 //!   else                                not read
 //! ```
 //!
-//! A count that is full can be reset: whoever takes the census is told of a sample of the pages whose count is full at the first one,
-//! and has the kernel forget what it counted (`page_cache::CountReset`). From then on reads of these show, and the share that is
-//! read tells of the others. The kernel takes such pages sooner, so it is done only where it is asked for.
+//! A count that is full can be reset: of a sample of the pages whose count is full the kernel is made to forget what it counted
+//! (`page_cache::CountReset`). From then on reads of these show, and the share that is read tells of the others. The kernel takes
+//! such pages sooner, so it is done only where it is asked for.
 //!
 //! Reads of mapped memory do not show in these flags before the kernel reclaims. Mapped pages are left to walks. Writes are
 //! not counted by the kernel: they show as long as the page is dirty.
@@ -35,11 +35,12 @@ use std::time::{Duration, Instant};
 
 use super::super::AccessError;
 use super::open::unavailable;
-use super::take::{self, Asked, Extent, FilesOf, FullPages, Remembering};
+use super::take::{self, Asked, Extent, FilesOf, Remembering};
 use super::{Budget, Census, Taken};
 use crate::nodes::ranges::{self, BLOCK_PAGES, Range};
 
 use crate::access::probe;
+use crate::page_cache::{CountReset, ResetReport};
 use crate::sys::bpf_census::{NR_AGES, NUMBERS_MAX};
 
 /// The last of the ages: since the watch began.
@@ -73,10 +74,9 @@ pub struct Wanted {
     pub idle_for: Option<usize>,
     /// As fast as may be, whatever the budget says: what is read after the last look is not seen.
     pub is_urgent: bool,
+    /// Counts are reset, where the watch is asked for that; what it takes is part of the budget.
+    pub resets: bool,
 }
-
-/// Is told of pages whose count is to be reset.
-type OnFull<'a> = &'a mut dyn FnMut(&[FullPages]);
 
 /// Takes censuses that remember.
 #[derive(Debug)]
@@ -91,6 +91,9 @@ pub struct CacheWatch {
     /// Chooses which counts are reset: another sample each time, as what was reset before is used less or more than the rest.
     probe_seed: u64,
     is_probe_of_groups: bool,
+    /// Where counts are to be reset.
+    counts: Option<CountReset>,
+    reset_bytes: u64,
 }
 
 impl CacheWatch {
@@ -120,16 +123,9 @@ impl CacheWatch {
             },
             probe_seed: RandomState::new().hash_one(0),
             is_probe_of_groups: false,
+            counts: (question.reset_share > 0.0).then(CountReset::new),
+            reset_bytes: 0,
         })
-    }
-
-    /// Takes the next census. [`Sums::read_bytes`](super::Sums::read_bytes) is filled in for the ages that are told.
-    ///
-    /// # Errors
-    /// Those of the kernel, and [`io::ErrorKind::Interrupted`] when `is_over` has said that nobody wants the census any
-    /// more. The watch goes on with the next one.
-    pub fn take(&mut self, wanted: Wanted, is_over: &dyn Fn() -> bool) -> io::Result<Taken> {
-        self.take_census(wanted, is_over, None)
     }
 
     /// From now on counts are reset only of pages that are charged to these groups: inodes of their directories.
@@ -141,26 +137,12 @@ impl CacheWatch {
         self.census.program.watch_groups(group_ids)
     }
 
-    /// As [`take`](CacheWatch::take), where counts are to be reset. `on_full` is told of the pages, within milliseconds after they
-    /// were looked at; what it takes is part of the budget.
+    /// Takes the next census. [`Sums::read_bytes`](super::Sums::read_bytes) is filled in for the ages that are told.
     ///
     /// # Errors
-    /// As there.
-    pub fn take_resetting(
-        &mut self,
-        wanted: Wanted,
-        is_over: &dyn Fn() -> bool,
-        on_full: &mut dyn FnMut(&[FullPages]),
-    ) -> io::Result<Taken> {
-        self.take_census(wanted, is_over, Some(on_full))
-    }
-
-    fn take_census(
-        &mut self,
-        wanted: Wanted,
-        is_over: &dyn Fn() -> bool,
-        on_full: Option<OnFull<'_>>,
-    ) -> io::Result<Taken> {
+    /// Those of the kernel, and [`io::ErrorKind::Interrupted`] when `is_over` has said that nobody wants the census any
+    /// more. The watch goes on with the next one.
+    pub fn take(&mut self, wanted: Wanted, is_over: &dyn Fn() -> bool) -> io::Result<Taken> {
         self.clock.tick(Instant::now());
         let number = self.clock.number();
         let remembering = Remembering {
@@ -172,7 +154,7 @@ impl CacheWatch {
             probe_pages_max: self.probe_pages_max,
             is_probe_of_groups: self.is_probe_of_groups,
             probe_seed: self.probe_seed,
-            wants_full: on_full.is_some() && self.question.reset_share > 0.0,
+            wants_full: wanted.resets && self.counts.is_some(),
             // Else reads since the last census may not have come to the pages' flags yet. It interrupts every processor, so it is
             // done only where that counts.
             is_drained: number == 1 || wanted.is_urgent || wanted.idle_for.is_some(),
@@ -197,13 +179,11 @@ impl CacheWatch {
             files_of: FilesOf::Everybody,
             remembering: Some(remembering),
         };
-        let mut nobody = |_: &[FullPages]| {};
-        let on_full: OnFull<'_> = match on_full {
-            Some(on_full) => on_full,
-            None => &mut nobody,
-        };
-        let taken = take::take(&self.census, &self.ranges, &asked, on_full, is_over);
+        let counts = &mut self.counts;
+        let mut reset = |full: &[_]| counts.iter_mut().for_each(|counts| counts.reset(full));
+        let taken = take::take(&self.census, &self.ranges, &asked, &mut reset, is_over);
         self.clock.end(Instant::now());
+        self.reset_bytes += taken.as_ref().map_or(0, |taken| taken.reset_bytes);
         match (&taken, number) {
             (Ok(taken), 1) => {
                 let nr_looked = taken.nr_looked_pages / BLOCK_PAGES;
@@ -220,6 +200,15 @@ impl CacheWatch {
     /// least the age. `None`: the watch is not as old.
     pub fn covered(&self, age: usize) -> Option<Duration> {
         self.clock.covered(self.age(age))
+    }
+
+    /// Which counts were reset, where that was asked for.
+    pub fn resets(&self) -> Option<ResetReport> {
+        let counts = self.counts.as_ref()?;
+        Some(ResetReport {
+            tried_bytes: counts.tried_bytes,
+            reset_bytes: self.reset_bytes,
+        })
     }
 
     /// How long; `None`: since the watch began.

@@ -284,8 +284,14 @@ pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// Fails, and tells the whole text, where a part is not in it.
+    #[track_caller]
+    pub(crate) fn assert_has(text: &str, part: &str) {
+        assert!(text.contains(part), "no {part:?} in: {text}");
+    }
 
     #[test]
     fn of_a_long_command_the_begin_is_told() {

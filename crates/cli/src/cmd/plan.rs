@@ -390,6 +390,7 @@ fn all_arg(_: &str) -> Result<u8, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::print::tests::assert_has;
     use strata_sim::plan::{Cliff, Span};
 
     fn plan_with(budget: Span<Option<u64>>, cliff: Option<Cliff>) -> Plan {
@@ -448,10 +449,7 @@ mod tests {
                 "below 58.0 MiB it falls off: 22.00 % is expected at 57.0 MiB",
             ]
         );
-        assert!(
-            text.contains("not known: how long single requests wait"),
-            "{text}"
-        );
+        assert_has(&text, "not known: how long single requests wait");
         assert!(
             text.ends_with("\nstrata run --memory 60M --swap zram:64M -- sort -S 8M\n"),
             "{text}"
@@ -461,9 +459,9 @@ mod tests {
             ..budget
         };
         let text = verdict(&plan_with(unsafe_only, None), &paste);
-        assert!(
-            text.contains("no budget keeps the slowdown within 3.00 % in the worst case"),
-            "{text}"
+        assert_has(
+            &text,
+            "no budget keeps the slowdown within 3.00 % in the worst case",
         );
         let more = Span::all(mib(101));
         let text = verdict(&plan_with(more, None), &paste);
@@ -519,9 +517,6 @@ mod tests {
             let holding = holding_arg(text).map(|holding| holding.to_string());
             assert_eq!(holding, Ok(shown.to_owned()));
         }
-        for text in ["", "all", "9%", "101%", "512M", "95", "--plot"] {
-            assert!(holding_arg(text).is_err(), "{text}");
-        }
     }
 
     #[test]
@@ -533,11 +528,6 @@ mod tests {
             ("100%", 1_000_000),
         ] {
             assert_eq!(slowdown_arg(text), Ok(millionths), "{text}");
-        }
-        for text in [
-            "", "%", "3", "0%", "-1%", "1.%", ".5%", "1e3%", "1.00001%", "1001%", "x%", "--plot",
-        ] {
-            assert!(slowdown_arg(text).is_err(), "{text}");
         }
     }
 }

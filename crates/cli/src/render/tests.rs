@@ -8,6 +8,7 @@ use strata_linux::access::{SourceInfo, WalkCost};
 use strata_linux::hold_up::HoldUpReport;
 
 use super::*;
+use crate::print::tests::assert_has;
 use strata_host::run::{PageCacheReport, TierReport};
 
 const MIB: u64 = 1 << 20;
@@ -211,8 +212,8 @@ fn what_says_nothing_of_a_short_run_is_left_out_and_a_loss_is_a_warning() {
     for absent in ["7900", "above budget", "1 times"] {
         assert!(!text.contains(absent), "{absent} in:\n{text}");
     }
-    assert!(text.contains("gave way once, from"), "{text}");
-    assert!(text.contains("warning       nothing was saved: "), "{text}");
+    assert_has(&text, "gave way once, from");
+    assert_has(&text, "warning       nothing was saved: ");
 }
 
 #[test]
@@ -304,10 +305,7 @@ fn a_dry_run_answers_in_a_sentence() {
         line(&text, "would evict"),
         "  would evict   126 MiB: 120 MiB [heap], 6 MiB files"
     );
-    assert!(
-        text.contains("  10 MiB (2,560 pages) would have come back: "),
-        "{text}"
-    );
+    assert_has(&text, "  10 MiB (2,560 pages) would have come back: ");
     for absent in ["\n  evicted", "not tried", "saved net", "refaulted"] {
         assert!(!text.contains(absent), "{absent} in:\n{text}");
     }
@@ -323,10 +321,7 @@ fn a_dry_run_answers_in_a_sentence() {
         }),
         ..example()
     });
-    assert!(
-        with_cache.contains("  11 MiB (2,816 pages) would have come back: "),
-        "{with_cache}"
-    );
+    assert_has(&with_cache, "  11 MiB (2,816 pages) would have come back: ");
     let text = dry(Some(WouldEvictReport::default()));
     assert!(line(&text, "would evict").ends_with("nothing: usage stayed within the budget"));
     assert!(line(&dry(None), "would evict").contains("unknown"));

@@ -28,5 +28,5 @@ fn the_demo_falls_back_to_the_simulator_on_a_recording() {
     let sizes = sizes.filter(|words| words.iter().any(|word| word.ends_with("%)")));
     assert_eq!(sizes.count(), 5, "a line for each size of memory: {stdout}");
     let plot = fs::read_to_string(target.path().join("demo.svg")).expect("a plot");
-    assert!(plot.contains("</svg>"), "{plot}");
+    assert_has(&plot, "</svg>");
 }

@@ -251,7 +251,7 @@ fn names_of_somebody_hostile_are_text_and_nothing_else() {
     out.finish().expect("finished");
     let status = json!({"is_acting": false, HOSTILE: 1, "groups": [{"group": HOSTILE, "idle_bytes": 1, HOSTILE: HOSTILE}]});
     for html in [page_of(file.path()), json_page(&status.to_string())] {
-        assert!(html.contains("&lt;script&gt;alert(1)"), "{html}");
+        assert_has(&html, "&lt;script&gt;alert(1)");
         for evil in ["<script>alert", "<img", "\" onerror", "\u{1b}", "\u{202e}"] {
             assert!(!html.contains(evil), "{evil:?}");
         }

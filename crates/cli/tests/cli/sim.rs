@@ -193,7 +193,7 @@ fn tiers_go_with_groups_and_have_a_table_and_a_plot_of_their_own() {
     let file = directory.path().join("plot.svg");
     let args = "--policy mglru,two-list,lru --memory 1500 --tiers 25:75+page-cache=refs --group web:low=60% --group batch:max=40%";
     let table = stdout(&format!("{TWO_GROUPS} {args} --plot {}", file.display()));
-    assert!(table.contains("hits, fastest first"), "{table}");
+    assert_has(&table, "hits, fastest first");
     let of_batch = table.lines().filter(|line| line.starts_with("  batch"));
     assert_eq!(of_batch.count(), 2, "{table}");
     let plot = fs::read_to_string(&file).expect("plot");

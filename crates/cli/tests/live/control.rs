@@ -37,7 +37,7 @@ fn a_new_budget_is_held_and_a_larger_one_gives_room_again() {
     });
     run.tell("verify 0 24576");
     let refused = run.refused(&["set-budget", "4096"]);
-    assert!(refused.contains("can't be held"), "{refused}");
+    assert_has(&refused, "can't be held");
     assert_eq!(run.status("/usage/budget_bytes"), 160 * MIB);
     run.end();
 }
@@ -192,7 +192,7 @@ fn names_from_outside_give_the_terminal_no_orders() {
             .finish()
             .expect_success();
         let metrics = scrape(&run.metrics_address());
-        assert!(metrics.contains("e?[2J"), "{metrics}");
+        assert_has(&metrics, "e?[2J");
         run.live.signal(Signal::TERM);
         run.live.end();
         for text in [&said.stdout, &run.live.stderr(), &metrics] {
@@ -242,7 +242,7 @@ fn hostile_clients_harm_neither_the_program_nor_those_who_ask() {
     stream.get_mut().write_all(b"hello\n").expect("writes");
     let mut answer = String::new();
     stream.read_line(&mut answer).expect("an answer");
-    assert!(answer.contains("\"ok\":false"), "{answer}");
+    assert_has(&answer, "\"ok\":false");
     run.tell("verify 0 24576");
     run.end();
 }

@@ -149,7 +149,7 @@ fn a_group_is_slowed_by_a_limit_above_what_it_uses_and_what_stood_there_is_put_b
     let brake = begun().expect("slowed");
     set_high(&idler, 900 * MIB);
     let told = brake.end().expect("left").expect("told");
-    assert!(told.contains("by somebody else"), "{told}");
+    assert_has(&told, "by somebody else");
     assert_eq!(high_bytes(&idler), 900 * MIB);
     let close_bytes = usage_bytes() + MIB;
     set_high(&idler, close_bytes);

@@ -218,7 +218,7 @@ fn swap_of_a_group_that_has_no_room_for_it_below_its_limit_stays_and_nobody_is_k
     live.signal(Signal::INT);
     live.end();
     let said = live.stderr();
-    assert!(said.contains("stays in use"), "{said}");
+    assert_has(&said, "stays in use");
     set_limit(&group, "none");
     assert_eq!(
         idle.ask("verify 0 16384"),

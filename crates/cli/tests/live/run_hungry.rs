@@ -118,7 +118,7 @@ fn without_swap_anonymous_memory_stays_and_that_is_told() {
     assert_eq!(run.json_lines()[0]["bad"], 0, "{}", run.stdout);
     let warnings = report["warnings"].to_string();
     assert!(warnings.contains(FLOOR), "{warnings}");
-    assert!(warnings.contains("no free swap"), "{warnings}");
+    assert_has(&warnings, "no free swap");
 }
 
 /// Anonymous memory below the budget and a mapped file above it: only the file's pages can go.
@@ -174,7 +174,7 @@ fn full_swap_is_told_and_either_nothing_is_lost_or_the_kill_is_named() {
         skip!("somebody else has made swap meanwhile");
     }
     let warnings = report["warnings"].to_string();
-    assert!(warnings.contains("no free swap"), "{warnings}");
+    assert_has(&warnings, "no free swap");
     if run.code() == Some(128 + 9) {
         assert_eq!(report["ending"]["is_oom_kill"], true, "{report:#}");
         assert!(run.stderr.contains("out of memory"), "{}", run.stderr);

@@ -169,7 +169,7 @@ fn without_bpf_it_is_one_clear_error_to_ask_for_it_and_auto_falls_back_to_smaps_
     assert_eq!(report["access"]["name"], "smaps", "{report:#}");
     let blind = report["access"]["blind_spots"].to_string();
     assert!(blind.contains("CAP_BPF"), "why: {blind}");
-    assert!(blind.contains("which pages of a mapping"), "{blind}");
+    assert_has(&blind, "which pages of a mapping");
     let usage = |name: &str| report["usage"][name].as_u64().expect("bytes");
     assert!(usage("mean_bytes") <= 44 << 20, "{report:#}");
 }
@@ -286,6 +286,6 @@ fn a_pid_that_is_taken_by_another_process_is_let_go_of_untouched() {
         "{}\n{said}",
         run.stderr
     );
-    assert!(said.contains("has ended"), "{said}");
+    assert_has(&said, "has ended");
     assert!(Path::new(directory.path()).join("report").exists());
 }

@@ -80,7 +80,7 @@ fn a_strata_that_somebody_stops_is_told_to_go_on_while_its_limit_is_on() {
     assert_eq!(live.json()["signal"], "TERM", "CONT was for Strata alone");
     assert_eq!(live.end().code(), Some(0), "its end is reported");
     let told = live.stderr();
-    assert!(told.contains("its keeper had it go on"), "{told}");
+    assert_has(&told, "its keeper had it go on");
 }
 
 /// Sends each to Strata, and hears of it from the program.

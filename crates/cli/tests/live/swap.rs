@@ -204,7 +204,7 @@ fn who_is_let_go_is_told_what_is_in_swap_and_gets_it_back_as_far_as_it_fits() {
     assert!(number(&let_go["swapped_bytes"]) > 32 * MIB, "{let_go}");
     assert!(let_go["brought_back_bytes"].is_null(), "{let_go}");
     assert!(in_swap() > 32 * MIB, "nobody reads it back");
-    assert!(said.contains("in swap (--bring-back"), "{said}");
+    assert_has(&said, "in swap (--bring-back");
 
     // Not above a limit that was there before.
     group.limit(Some(64 * MIB));
@@ -220,7 +220,7 @@ fn who_is_let_go_is_told_what_is_in_swap_and_gets_it_back_as_far_as_it_fits() {
     assert!(number(&let_go["brought_back_bytes"]) > 32 * MIB, "{let_go}");
     assert!(in_swap() < MIB, "{} in swap: {said}", in_swap());
     assert!(number(&let_go["swapped_bytes"]) < 4 * MIB, "{let_go}");
-    assert!(said.contains("read back in"), "{said}");
+    assert_has(&said, "read back in");
     assert_eq!(touch.ask("verify 0 24576"), "0", "pages that are wrong");
     drop(touch);
     drop(group);

@@ -245,16 +245,3 @@ fn count_arg(text: &str) -> Result<usize, String> {
     text.parse()
         .map_err(|_| "it is a whole number such as 30, or 0 for all".to_owned())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_have_units_and_a_least_value() {
-        assert!(at_least(WITHIN_MIN)("99ms").is_err());
-        assert_eq!(at_least(WITHIN_MIN)("5s"), Ok(5000));
-        assert!(at_least(WATCH_MIN)("999ms").is_err());
-        assert_eq!(at_least(WATCH_MIN)("1s"), Ok(1000));
-    }
-}

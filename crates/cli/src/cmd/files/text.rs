@@ -140,6 +140,7 @@ fn reason(left: Left) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::print::tests::assert_has;
     use strata_host::observe::files::Watched;
     use strata_linux::access::census::IdleEstimate;
 
@@ -170,24 +171,18 @@ mod tests {
     #[test]
     fn a_deleted_file_says_so_and_what_is_not_listed_is_counted() {
         let text = table(&report(1.0, 7), None, false);
-        assert!(text.contains("/var/lib/db (deleted)\n"), "{text}");
-        assert!(
-            text.contains("5 MiB in 7 files; 6 are not listed"),
-            "{text}"
-        );
+        assert_has(&text, "/var/lib/db (deleted)\n");
+        assert_has(&text, "5 MiB in 7 files; 6 are not listed");
         assert!(!text.contains("estimated") && !text.contains('~'), "{text}");
     }
 
     #[test]
     fn an_estimate_is_called_one() {
         let text = table(&report(0.25, 1), None, false);
-        assert!(text.contains("~5 MiB in 1 file\n"), "{text}");
-        assert!(
-            text.contains("    ~3 MiB     ~1 MiB     ~4 KiB  no"),
-            "{text}"
-        );
-        assert!(text.contains("estimated from 25.0 % of memory"), "{text}");
-        assert!(text.contains("+-1 MiB"), "{text}");
+        assert_has(&text, "~5 MiB in 1 file\n");
+        assert_has(&text, "    ~3 MiB     ~1 MiB     ~4 KiB  no");
+        assert_has(&text, "estimated from 25.0 % of memory");
+        assert_has(&text, "+-1 MiB");
     }
 
     #[test]
@@ -208,14 +203,11 @@ mod tests {
             recency,
         });
         let text = table(&report, None, false);
-        assert!(
-            text.contains("READ       IDLE    UNKNOWN     MAPPED"),
-            "{text}"
-        );
+        assert_has(&text, "READ       IDLE    UNKNOWN     MAPPED");
         assert!(!text.contains("USED"), "{text}");
-        assert!(
-            text.contains("within 60 s: 1 MiB read, 2 MiB not read, 512 KiB not known, 0 B mapped"),
-            "{text}"
+        assert_has(
+            &text,
+            "within 60 s: 1 MiB read, 2 MiB not read, 512 KiB not known, 0 B mapped",
         );
         if let Some(watched) = &mut report.watched {
             watched.recency.unknown_idle = Some(IdleEstimate {
@@ -245,17 +237,14 @@ mod tests {
             .into(),
         };
         let text = table(&report(1.0, 1), Some(&dropped), false);
-        assert!(
-            text.contains("dropped 7 MiB of 8 MiB tried, of 3 files\n"),
-            "{text}"
+        assert_has(&text, "dropped 7 MiB of 8 MiB tried, of 3 files\n");
+        assert_has(&text, "left 1 MiB: no path");
+        assert_has(
+            &text,
+            "left 2 MiB: the file can't be opened: CAP_DAC_READ_SEARCH is missing",
         );
-        assert!(text.contains("left 1 MiB: no path"), "{text}");
-        assert!(
-            text.contains("left 2 MiB: the file can't be opened: CAP_DAC_READ_SEARCH is missing"),
-            "{text}"
-        );
-        assert!(text.contains("left 1 MiB: changed or mapped"), "{text}");
+        assert_has(&text, "left 1 MiB: changed or mapped");
         let text = table(&report(1.0, 1), Some(&dropped), true);
-        assert!(text.contains("would drop 8 MiB of 3 files\n"), "{text}");
+        assert_has(&text, "would drop 8 MiB of 3 files\n");
     }
 }

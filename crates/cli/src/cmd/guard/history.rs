@@ -261,6 +261,7 @@ fn picture(account: &Account) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::print::tests::assert_has;
     use strata_host::managed::history::Slot;
 
     fn account() -> Account {
@@ -299,7 +300,7 @@ mod tests {
             "{text}"
         );
         // What stands for all the time is called a mean, and adds up with those that are not told one by one.
-        assert!(text.contains("72 MiB were away on average"), "{text}");
+        assert_has(&text, "72 MiB were away on average");
         assert_eq!(text.matches("mean away").count(), 2, "{text}");
         let bar = |time: &str| {
             let line = text
@@ -321,7 +322,7 @@ mod tests {
         };
         account.groups = vec![group.clone(); GROUPS_MAX + 2];
         let text = text(&account, None);
-        assert!(text.contains("1.5 GiB were away on average"), "{text}");
+        assert_has(&text, "1.5 GiB were away on average");
         let rest = text.lines().last().expect("a line");
         assert!(
             rest.ends_with("2 more") && rest.contains("144 MiB"),

@@ -378,82 +378,43 @@ mod tests {
         assert_eq!((first.of_host, first.below_limits), (true, false));
     }
 
+    /// A text whose lines are parted by `;`, why it is refused, and at which part of it.
+    const WRONG: &str = "\
+[[rule]]; memroy = '1G' => unknown field `memroy` => memroy
+[[rule]]; memory = '1X' => suffix => '1X'
+[[rule]]; memory = 5 => invalid type => 5
+[[rule]]; promise = '3' => a promise is => '3'
+[[rule]]; promise = 'slowdown 1%'; stall = '2%' => bound the same => '2%'
+[[rule]]; min_age = '1s' => at least 5 s => '1s'
+[[rule]]; park_after = '10m'; park_keep = 'some' => working-set => 'some'
+[[rule]]; cgroup = 'a[' => invalid pattern => 'a['
+[[rule]]; user = 'nobody-of-this-name' => nobody-of-this-name => 'nobody-of-this-name'
+[[rule]]; memory = '1G'; low = '2G' => low is more => '2G'
+[[rule]]; [[rule.file]]; path = '*.gguf' => missing field `memory` => [[rule.file]]
+[[rule]]; [[rule.file]]; path = 'a['; memory = '1G' => invalid pattern => 'a['
+cpu = '200%'; [[rule]] => a percentage => '200%'
+[[rule]]; when_short = 'stop'; [host]; free = '5%' => slow, freeze or kill => 'stop'
+[[rule]]; when_short = 'kill'; [host]; free = 'none' => leaves memory to the kernel => 'kill'
+swap_writes = '5M'; [[rule]] => for example 10M/s => '5M'
+swap = 'tape'; [[rule]] => the kind is unknown => 'tape'
+[[rule]]; unit = 'a'; user = 'root' => here are several => [[rule]]; unit = 'a'; user = 'root'
+[tiers]; upper = '1000'; [[rule]]; tiers = true => no memory node 1000 => '1000'
+[tiers]; promote = '1G'; [[rule]]; tiers = true => for example 64M/s => '1G'
+[tiers]; [[rule]] => nothing would move => [tiers]
+cpu = '2%' => there is no [[rule]]
+[[rule";
+
     #[test]
     fn what_is_wrong_is_told_with_its_place() {
-        for (text, why, part) in [
-            (
-                "[[rule]]\nmemroy = '1G'",
-                "unknown field `memroy`",
-                "memroy",
-            ),
-            ("[[rule]]\nmemory = '1X'", "suffix", "'1X'"),
-            ("[[rule]]\nmemory = 5", "invalid type", "5"),
-            ("[[rule]]\npromise = '3'", "a promise is", "'3'"),
-            (
-                "[[rule]]\npromise = 'slowdown 1%'\nstall = '2%'",
-                "bound the same",
-                "'2%'",
-            ),
-            ("[[rule]]\nmin_age = '1s'", "at least 5 s", "'1s'"),
-            (
-                "[[rule]]\npark_after = '10m'\npark_keep = 'some'",
-                "working-set",
-                "'some'",
-            ),
-            ("[[rule]]\ncgroup = 'a['", "invalid pattern", "'a['"),
-            (
-                "[[rule]]\nuser = 'nobody-of-this-name'",
-                "nobody-of-this-name",
-                "'nobody-of-this-name'",
-            ),
-            ("[[rule]]\nmemory = '1G'\nlow = '2G'", "low is more", "'2G'"),
-            (
-                "[[rule]]\n[[rule.file]]\npath = '*.gguf'",
-                "missing field `memory`",
-                "[[rule.file]]",
-            ),
-            (
-                "[[rule]]\n[[rule.file]]\npath = 'a['\nmemory = '1G'",
-                "invalid pattern",
-                "'a['",
-            ),
-            ("cpu = '200%'\n[[rule]]", "a percentage", "'200%'"),
-            (
-                "[[rule]]\nwhen_short = 'stop'\n[host]\nfree = '5%'",
-                "slow, freeze or kill",
-                "'stop'",
-            ),
-            (
-                "[[rule]]\nwhen_short = 'kill'\n[host]\nfree = 'none'",
-                "leaves memory to the kernel",
-                "'kill'",
-            ),
-            ("swap_writes = '5M'\n[[rule]]", "for example 10M/s", "'5M'"),
-            ("swap = 'tape'\n[[rule]]", "the kind is unknown", "'tape'"),
-            (
-                "[[rule]]\nunit = 'a'\nuser = 'root'",
-                "here are several",
-                "[[rule]]\nunit = 'a'\nuser = 'root'",
-            ),
-            (
-                "[tiers]\nupper = '1000'\n[[rule]]\ntiers = true",
-                "no memory node 1000",
-                "'1000'",
-            ),
-            (
-                "[tiers]\npromote = '1G'\n[[rule]]\ntiers = true",
-                "for example 64M/s",
-                "'1G'",
-            ),
-            ("[tiers]\n[[rule]]", "nothing would move", "[tiers]"),
-            ("cpu = '2%'", "there is no [[rule]]", ""),
-            ("[[rule", "", ""),
-        ] {
-            let (told, at) = refused(text);
-            assert!(told.contains(why), "{text}: {told}");
+        for line in WRONG.lines() {
+            let mut parts = line.split(" => ");
+            let [text, why, part] = std::array::from_fn(|_| parts.next().unwrap_or_default());
+            let (told, at) = refused(&text.replace("; ", "\n"));
+            assert!(told.contains(why), "{line}: {told}");
+            let at = at.replace('\n', "; ");
             assert!(
                 part.is_empty() || part.starts_with(&at) || at == part,
-                "{text}: {at}"
+                "{line}: {at}"
             );
         }
     }

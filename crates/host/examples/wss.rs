@@ -30,13 +30,13 @@ use std::time::{Duration, Instant};
 
 use programs::{next_random, target_dir};
 use strata_host::observe::ledger::AgedPages;
-use strata_host::observe::{Observer, Piece, SpaceId, Subject, Visitor};
+use strata_host::observe::{Observer, Piece, Subject, Visitor};
 use strata_linux::access::{AccessChoice, TableShape};
 use strata_linux::addr::{AddrRange, PAGE_BYTES};
 use strata_linux::process::{Mapping, Process};
 use strata_lru::{
     AccessVia, Arrival, Cause, Config, EvictBatch, FolioId, GroupId, Isolated, Kind, MultiGen,
-    NodeId, Order, Policy, ReclaimRequest, Swappiness, TimeMs, TwoList, Verdict,
+    NodeId, Order, Policy, ReclaimRequest, SpaceNo, Swappiness, TimeMs, TwoList, Verdict,
 };
 use working_set::{Truth, WorkingSet, monotonic_s};
 
@@ -173,15 +173,15 @@ struct Everybody<'a> {
 }
 
 impl Visitor for Everybody<'_> {
-    fn appeared(&mut self, space: SpaceId, process: &Arc<Process>) {
+    fn appeared(&mut self, space: SpaceNo, process: &Arc<Process>) {
         self.pages.appeared(space, process);
     }
 
-    fn ended(&mut self, space: SpaceId) {
+    fn ended(&mut self, space: SpaceNo) {
         self.pages.ended(space);
     }
 
-    fn begin(&mut self, space: SpaceId, process: &Process, mappings: &Arc<Vec<Mapping>>) {
+    fn begin(&mut self, space: SpaceNo, process: &Process, mappings: &Arc<Vec<Mapping>>) {
         self.pages.begin(space, process, mappings);
     }
 
@@ -198,7 +198,7 @@ impl Visitor for Everybody<'_> {
         }
     }
 
-    fn end(&mut self, space: SpaceId, is_whole: bool) {
+    fn end(&mut self, space: SpaceNo, is_whole: bool) {
         self.pages.end(space, is_whole);
     }
 }

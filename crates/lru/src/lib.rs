@@ -165,6 +165,6 @@ pub use tiering::{
 };
 pub use two_list::TwoList;
 pub use walk::{
-    AgeingWalks, LookAround, LookAroundBy, NR_LOOK_AROUND_ENTRIES, NextSpace, Scan, SpaceId,
+    AgeingWalks, LookAround, LookAroundBy, NR_LOOK_AROUND_ENTRIES, NextSpace, Scan, SpaceSlot,
     TableBit, TableId, TableScan, Walk, WalkStats, look_around_window,
 };

@@ -67,7 +67,7 @@ pub use writes::SwapWriteBound;
 
 use crate::news::News;
 use crate::observe::ledger::AgedPages;
-use crate::observe::{Observer, SpaceId, Subject, Walked, own_pid};
+use crate::observe::{Observer, Subject, Walked, own_pid};
 use crate::run::overhead;
 use by_amount::Amounts;
 use caches::Caches;
@@ -90,7 +90,7 @@ use strata_linux::cgroup::CgroupError;
 use strata_linux::nodes::{Nodes, watermark_bytes};
 use strata_linux::swap::SwapWatch;
 use strata_linux::sys::own_memory;
-use strata_lru::{GroupId, Kind};
+use strata_lru::{GroupId, Kind, SpaceNo};
 use takes::{Takes, Went};
 pub use waits::{NoWaits, measure_read_latency};
 use writes::Writes;
@@ -351,7 +351,7 @@ impl Managed {
         let Some(space) = self.takes.as_mut().and_then(Takes::stuck) else {
             return;
         };
-        observer.leave_out(SpaceId(space.0));
+        observer.leave_out(space);
         let source = access::open(self.config.access).map_err(ManagedError::Access);
         let started = source.and_then(|source| Takes::start(source).map_err(ManagedError::Thread));
         self.takes = started
@@ -573,8 +573,8 @@ impl Managed {
     fn look_at_promises(&mut self, at: Duration) {
         let numbers: BTreeMap<GroupId, usize> = self.groups.keys().copied().zip(0..).collect();
         let spaces = self.pages.ledger().spaces();
-        let of_space: BTreeMap<SpaceId, usize> = spaces
-            .filter_map(|(space, group)| Some((SpaceId(space.0), *numbers.get(&group)?)))
+        let of_space: BTreeMap<SpaceNo, usize> = spaces
+            .filter_map(|(space, group)| Some((space, *numbers.get(&group)?)))
             .collect();
         let (counted, _) = self
             .pages

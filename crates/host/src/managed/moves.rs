@@ -10,7 +10,6 @@
 use super::rules::TierRules;
 use super::status::TierStatus;
 use crate::engine::census::promote::Promote;
-use crate::observe::SpaceId;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -150,7 +149,7 @@ impl Moves {
     }
 
     /// These wait from now on.
-    pub(super) fn add(&mut self, moves: &[Move], processes: &BTreeMap<SpaceId, Arc<Process>>) {
+    pub(super) fn add(&mut self, moves: &[Move], processes: &BTreeMap<SpaceNo, Arc<Process>>) {
         for one in moves {
             let mut of_space: BTreeMap<(u8, SpaceNo), Vec<u64>> = BTreeMap::new();
             let alone = one.pages.runs.iter().map(|run| (run, 1));
@@ -163,7 +162,7 @@ impl Moves {
                 self.status.pgpromote_candidate += one.pages.nr_fitting_pages;
             }
             for ((nr_mappings, space), mut pages) in of_space {
-                let Some(process) = processes.get(&SpaceId(space.0)) else {
+                let Some(process) = processes.get(&space) else {
                     continue;
                 };
                 pages.sort_unstable();

@@ -9,13 +9,13 @@
 use super::group::{Asks, Group};
 use super::limits::Limited;
 use super::{Managed, WhyNotMore};
-use crate::observe::{Observer, SpaceId};
+use crate::observe::Observer;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 use strata_control::oldest::{First, Holder, Oldest, oldest};
 use strata_linux::addr::PAGE_BYTES;
-use strata_lru::{GroupId, Kind};
+use strata_lru::{GroupId, Kind, SpaceNo};
 
 impl Managed {
     /// Takes what groups hold beyond their `memory`; by amount, after a walk, what is idle and can't go page by page.
@@ -141,7 +141,7 @@ impl Managed {
         let groups = give_nothing(promised, &mut self.limits, observer.elapsed());
         let spaces = self.pages.ledger().spaces();
         let kept = spaces.filter(|(_, group)| groups.contains(group));
-        let kept: BTreeSet<SpaceId> = kept.map(|(space, _)| SpaceId(space.0)).collect();
+        let kept: BTreeSet<SpaceNo> = kept.map(|(space, _)| space).collect();
         observer.keep_bits(|space| kept.contains(&space));
     }
 

@@ -4,12 +4,12 @@
 
 use super::Managed;
 use super::group::Group;
-use crate::observe::{Observer, SpaceId};
+use crate::observe::Observer;
 use crate::park::Candidate;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use strata_lru::GroupId;
+use strata_lru::{GroupId, SpaceNo};
 
 impl Managed {
     /// Groups that were idle for as long as their rules say, as of the last walk, the one that was so for longest first. One with
@@ -49,7 +49,7 @@ impl Managed {
         }
         let spaces = self.pages.ledger().spaces();
         let of_groups = spaces.filter(|(_, group)| groups.contains(group));
-        let of_groups: Vec<SpaceId> = of_groups.map(|(space, _)| SpaceId(space.0)).collect();
+        let of_groups: Vec<SpaceNo> = of_groups.map(|(space, _)| space).collect();
         observer.read_again(|space| of_groups.contains(&space));
     }
 

@@ -5,7 +5,6 @@
 //!
 //! **Invariants** I1: nothing is read back that the group's limits or the machine have no room for.
 
-use crate::observe::SpaceId;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -13,6 +12,7 @@ use strata_linux::actuator::{Recall, Wanted};
 use strata_linux::addr::{AddrRange, PAGE_BYTES};
 use strata_linux::cgroup::GroupReader;
 use strata_linux::process::{MachineMemory, Process};
+use strata_lru::SpaceNo;
 use strata_lru::ages::Run;
 
 /// Memory that stays free of what is read back: one part in ten.
@@ -43,7 +43,7 @@ impl Recalls {
         &mut self,
         group: &GroupReader,
         runs: &[Run],
-        processes: &BTreeMap<SpaceId, Arc<Process>>,
+        processes: &BTreeMap<SpaceNo, Arc<Process>>,
     ) -> u64 {
         let nr_pages: u64 = runs.iter().map(|run| run.nr_pages).sum();
         let room_bytes = group.room_bytes().unwrap_or(u64::MAX);
@@ -53,7 +53,7 @@ impl Recalls {
         let wanted = runs.iter().filter_map(|run| {
             let (first, end) = (run.first_page, run.first_page + run.nr_pages);
             Some(Wanted {
-                process: Arc::clone(processes.get(&SpaceId(run.space.0))?),
+                process: Arc::clone(processes.get(&run.space)?),
                 range: AddrRange::new(first * PAGE_BYTES, end * PAGE_BYTES),
             })
         });

@@ -8,7 +8,6 @@
 //! - I2: what the thread has to do is bounded by pages, so that a thousand small processes are one turn's work, as a large
 //!   one is.
 
-use crate::observe::SpaceId;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::Arc;
@@ -100,7 +99,7 @@ impl Takes {
         group: GroupId,
         kind: Kind,
         runs: &[Run],
-        processes: &BTreeMap<SpaceId, Arc<Process>>,
+        processes: &BTreeMap<SpaceNo, Arc<Process>>,
     ) {
         let mut of_space: BTreeMap<SpaceNo, Vec<AddrRange>> = BTreeMap::new();
         for run in runs {
@@ -108,7 +107,7 @@ impl Takes {
             of_space.entry(run.space).or_default().push(range);
         }
         for (space, mut ranges) in of_space {
-            let Some(process) = processes.get(&SpaceId(space.0)) else {
+            let Some(process) = processes.get(&space) else {
                 continue;
             };
             ranges.sort_unstable();
@@ -123,14 +122,14 @@ impl Takes {
         &mut self,
         group: GroupId,
         huge: &[HugePage],
-        processes: &BTreeMap<SpaceId, Arc<Process>>,
+        processes: &BTreeMap<SpaceNo, Arc<Process>>,
     ) {
         let mut of_space: BTreeMap<SpaceNo, Vec<TableNo>> = BTreeMap::new();
         for (space, table_no) in huge {
             of_space.entry(*space).or_default().push(TableNo(*table_no));
         }
         for (space, splits) in of_space {
-            if let Some(process) = processes.get(&SpaceId(space.0)) {
+            if let Some(process) = processes.get(&space) {
                 self.request(group, Kind::Anon, space, process, Vec::new(), splits);
             }
         }

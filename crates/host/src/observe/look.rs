@@ -8,7 +8,7 @@
 //!   ([`strata_linux::process::Stalled`]).
 //! - I2: a table is read once, however many mappings share it.
 
-use super::pieces::{Found, Listener, Pieces, SpaceId, Visitor, accessed, chunks};
+use super::pieces::{Found, Listener, Pieces, Visitor, accessed, chunks};
 use super::unclear::Unclear;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,12 +24,12 @@ use strata_linux::bits;
 use strata_linux::process::{
     Mapping, MemoryDevices, PagemapEntry, Process, classify, thread_cpu_ns,
 };
-use strata_lru::NodeId;
+use strata_lru::{NodeId, SpaceNo};
 
 /// What is to be walked, and how.
 #[derive(Debug)]
 pub(super) struct Look {
-    pub(super) id: SpaceId,
+    pub(super) id: SpaceNo,
     pub(super) process: Arc<Process>,
     /// What the last walk found in memory; `None`: it was not walked yet.
     pub(super) known: Option<NrEntries>,
@@ -254,7 +254,7 @@ impl Looker {
             return Ok([nr_pages, 0]);
         }
         let mut counted = Pieces {
-            space: SpaceId(0),
+            space: SpaceNo(0),
             mappings,
             cursor: 0,
             sees_inactive: false,

@@ -53,7 +53,7 @@ pub use left_out::LeftOut;
 use left_out::LeftOuts;
 use look::{Ask, Look, Looked, Looker};
 pub(crate) use pieces::SpaceNumbers;
-pub use pieces::{Piece, SpaceId, Visitor};
+pub use pieces::{Piece, Visitor};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -62,7 +62,7 @@ use strata_linux::access::{
 };
 use strata_linux::hold_up;
 use strata_linux::process::{Mapping, MemoryDevices, Process, ProcessTree};
-use strata_lru::NodeId;
+use strata_lru::{NodeId, SpaceNo};
 use subject::Members;
 pub(crate) use subject::own_pid;
 pub use walked::Walked;
@@ -89,7 +89,7 @@ struct Walking {
 /// The space that is being walked.
 #[derive(Debug)]
 struct Looking {
-    id: SpaceId,
+    id: SpaceNo,
     process: Arc<Process>,
     cpu_ns: Option<u64>,
     is_rested: bool,
@@ -197,14 +197,14 @@ impl Observer {
     }
 
     /// The processes watched now.
-    pub fn processes(&self) -> impl Iterator<Item = (SpaceId, &Arc<Process>)> {
+    pub fn processes(&self) -> impl Iterator<Item = (SpaceNo, &Arc<Process>)> {
         self.spaces
             .values()
             .map(|watched| (watched.id, &watched.process))
     }
 
     /// The processes watched now, and for how long each has not run, as of the last walk.
-    pub(crate) fn rests(&self) -> impl Iterator<Item = (SpaceId, i32, Duration)> {
+    pub(crate) fn rests(&self) -> impl Iterator<Item = (SpaceNo, i32, Duration)> {
         let spaces = self.spaces.iter();
         spaces.map(|(pid, watched)| (watched.id, *pid, watched.rests_for()))
     }
@@ -220,7 +220,7 @@ impl Observer {
     }
 
     /// The processes that the last walk did not leave out: others are asked for nothing.
-    pub(crate) fn reachable(&self) -> BTreeMap<SpaceId, Arc<Process>> {
+    pub(crate) fn reachable(&self) -> BTreeMap<SpaceNo, Arc<Process>> {
         let reachable = self.spaces.values().filter(|watched| !watched.is_left_out);
         reachable
             .map(|watched| (watched.id, Arc::clone(&watched.process)))
@@ -248,7 +248,7 @@ impl Observer {
     }
 
     /// The next walk reads these again even if they have not run: their pages may have gone.
-    pub(crate) fn read_again(&mut self, is_meant: impl Fn(SpaceId) -> bool) {
+    pub(crate) fn read_again(&mut self, is_meant: impl Fn(SpaceNo) -> bool) {
         let spaces = self.spaces.values_mut();
         for watched in spaces.filter(|watched| is_meant(watched.id)) {
             watched.cpu_ns_at_walk = None;
@@ -257,14 +257,14 @@ impl Observer {
 
     /// Walks clear no accessed bits of these spaces until others are named: pages accessed since the last clearing are found accessed
     /// by each walk.
-    pub(crate) fn keep_bits(&mut self, is_meant: impl Fn(SpaceId) -> bool) {
+    pub(crate) fn keep_bits(&mut self, is_meant: impl Fn(SpaceNo) -> bool) {
         for watched in self.spaces.values_mut() {
             watched.keeps_bits = is_meant(watched.id);
         }
     }
 
     /// Whoever asked this space for its memory waits for long: it is left out for a while.
-    pub(crate) fn leave_out(&mut self, space: SpaceId) {
+    pub(crate) fn leave_out(&mut self, space: SpaceNo) {
         let mut spaces = self.spaces.values_mut();
         if let Some(watched) = spaces.find(|watched| watched.id == space) {
             watched.postpone();

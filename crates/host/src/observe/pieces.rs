@@ -12,11 +12,7 @@ use strata_linux::access::{
 use strata_linux::addr::{TableNo, TableSpan};
 use strata_linux::bits;
 use strata_linux::process::{Mapping, Process};
-use strata_lru::Kind;
-
-/// Number of an address space within one observer; never used twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
-pub struct SpaceId(pub u32);
+use strata_lru::{Kind, SpaceNo};
 
 /// Hands out the numbers of spaces of one observer, each once. Clones share the numbers.
 #[derive(Clone, Debug, Default)]
@@ -24,8 +20,8 @@ pub(crate) struct SpaceNumbers(Arc<AtomicU32>);
 
 impl SpaceNumbers {
     /// A number that was not given to anybody.
-    pub(crate) fn next(&self) -> SpaceId {
-        SpaceId(self.0.fetch_add(1, Ordering::Relaxed))
+    pub(crate) fn next(&self) -> SpaceNo {
+        SpaceNo(self.0.fetch_add(1, Ordering::Relaxed))
     }
 }
 
@@ -33,7 +29,7 @@ impl SpaceNumbers {
 #[derive(Clone, Copy, Debug)]
 pub struct Piece<'a> {
     /// The space.
-    pub space: SpaceId,
+    pub space: SpaceNo,
     /// The mapping, and its index among those `begin` was given.
     pub mapping: &'a Mapping,
     /// See `mapping`.
@@ -105,24 +101,24 @@ pub(super) fn accessed(record: &TableRecord) -> Bits512 {
 /// Who is told what a walk finds. Every method may be left as it is.
 pub trait Visitor {
     /// A space is there that was not.
-    fn appeared(&mut self, _space: SpaceId, _process: &Arc<Process>) {}
+    fn appeared(&mut self, _space: SpaceNo, _process: &Arc<Process>) {}
     /// A space is gone, with its pages.
-    fn ended(&mut self, _space: SpaceId) {}
+    fn ended(&mut self, _space: SpaceNo) {}
     /// The space has not run since its last walk: all is as it was and nothing was accessed.
-    fn idle(&mut self, _space: SpaceId) {}
+    fn idle(&mut self, _space: SpaceNo) {}
     /// The space is being walked; its mappings by address. What no piece tells of is not in memory.
-    fn begin(&mut self, _space: SpaceId, _process: &Process, _mappings: &Arc<Vec<Mapping>>) {}
+    fn begin(&mut self, _space: SpaceNo, _process: &Process, _mappings: &Arc<Vec<Mapping>>) {}
     /// A table of the space within a mapping; by address.
     fn piece(&mut self, _piece: &Piece<'_>) {}
     /// Whether the space is to be walked although it has not run, and told by [`Visitor::mappers`] of all its tables.
-    fn wants_mappers(&mut self, _space: SpaceId) -> bool {
+    fn wants_mappers(&mut self, _space: SpaceNo) -> bool {
         false
     }
     /// Of the anonymous pages `known` in a table of the space these are mapped by several processes.
-    fn mappers(&mut self, _space: SpaceId, _table: TableNo, _known: Bits512, _several: Bits512) {}
+    fn mappers(&mut self, _space: SpaceNo, _table: TableNo, _known: Bits512, _several: Bits512) {}
     /// The walk of the space has ended; `is_whole` is false when it broke off and nothing may be
     /// concluded from what was not told.
-    fn end(&mut self, _space: SpaceId, _is_whole: bool) {}
+    fn end(&mut self, _space: SpaceNo, _is_whole: bool) {}
 }
 
 /// Who is told of the walk of one space, on the thread that walks.
@@ -172,7 +168,7 @@ pub(super) fn chunks(spans: &[TableSpan]) -> Vec<Vec<TableSpan>> {
 /// Cuts tables at the borders of mappings.
 #[derive(Debug)]
 pub(super) struct Pieces<'a> {
-    pub(super) space: SpaceId,
+    pub(super) space: SpaceNo,
     pub(super) mappings: &'a [Mapping],
     /// The first mapping that the next table may touch.
     pub(super) cursor: usize,
@@ -293,7 +289,7 @@ mod tests {
         let own = Process::open(crate::observe::own_pid()).expect("this process runs");
         let mut unclear = Unclear::default();
         let mut pieces = Pieces {
-            space: SpaceId(0),
+            space: SpaceNo(0),
             mappings,
             cursor: 0,
             sees_inactive: true,
@@ -370,7 +366,7 @@ mod tests {
         record.present = bits::run(0, 100);
         record.dirty = bits::run(0, 30);
         let piece = Piece {
-            space: SpaceId(0),
+            space: SpaceNo(0),
             mapping: &mapping(0, 512),
             mapping_index: 0,
             record: &record,

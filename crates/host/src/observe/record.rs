@@ -18,7 +18,7 @@ mod files;
 
 pub use cache::{CacheGroup, NoCache};
 
-use super::{Observer, Piece as WalkPiece, SpaceId, Visitor, Walked};
+use super::{Observer, Piece as WalkPiece, Visitor, Walked};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::Arc;
@@ -27,6 +27,7 @@ use strata_linux::access::Bits512;
 use strata_linux::addr::{AddrRange, TableNo};
 use strata_linux::bits;
 use strata_linux::process::{Mapping, MappingClass, Process};
+use strata_lru::SpaceNo;
 use strata_trace::TraceError;
 use strata_trace::recording::{
     About, AreaName, NO_PAGES, Piece, RecordingWriter, SpaceEnd, SpaceName, WalkKind,
@@ -88,7 +89,7 @@ pub struct Recorder<W: Write> {
     recording: String,
     about: About,
     writer: RecordingWriter<W>,
-    spaces: BTreeMap<SpaceId, Space>,
+    spaces: BTreeMap<SpaceNo, Space>,
     nr_areas: u32,
     nr_walks: u64,
     last_at_us: u64,
@@ -222,14 +223,14 @@ impl<W: Write> Recorder<W> {
     }
 
     /// Tells what was found of the current table.
-    fn end_table(&mut self, id: SpaceId) {
+    fn end_table(&mut self, id: SpaceNo) {
         let found = std::mem::take(&mut self.found);
         for (area, found) in found {
             self.tell(id, self.table, area, &found);
         }
     }
 
-    fn tell(&mut self, id: SpaceId, table: u64, area: u32, found: &Found) {
+    fn tell(&mut self, id: SpaceNo, table: u64, area: u32, found: &Found) {
         let Some(space) = self.spaces.get_mut(&id) else {
             return;
         };
@@ -255,7 +256,7 @@ impl<W: Write> Recorder<W> {
     }
 
     /// Tables that had pages and of which the walk told nothing have none in memory any more.
-    fn tell_untold(&mut self, id: SpaceId) {
+    fn tell_untold(&mut self, id: SpaceNo) {
         let Some(space) = self.spaces.get(&id) else {
             return;
         };
@@ -329,7 +330,7 @@ impl TableState {
 }
 
 impl<W: Write> Visitor for Recorder<W> {
-    fn appeared(&mut self, id: SpaceId, process: &Arc<Process>) {
+    fn appeared(&mut self, id: SpaceNo, process: &Arc<Process>) {
         let name = SpaceName {
             space: id.0,
             pid: u32::try_from(process.pid()).unwrap_or_default(),
@@ -347,7 +348,7 @@ impl<W: Write> Visitor for Recorder<W> {
         self.spaces.insert(id, space);
     }
 
-    fn ended(&mut self, id: SpaceId) {
+    fn ended(&mut self, id: SpaceNo) {
         if self.spaces.remove(&id).is_some() {
             self.write(|writer| {
                 writer.begin_space(id.0, 0)?;
@@ -356,7 +357,7 @@ impl<W: Write> Visitor for Recorder<W> {
         }
     }
 
-    fn begin(&mut self, id: SpaceId, process: &Process, mappings: &Arc<Vec<Mapping>>) {
+    fn begin(&mut self, id: SpaceNo, process: &Process, mappings: &Arc<Vec<Mapping>>) {
         let Some(space) = self.spaces.get_mut(&id) else {
             return;
         };
@@ -414,7 +415,7 @@ impl<W: Write> Visitor for Recorder<W> {
         }
     }
 
-    fn end(&mut self, id: SpaceId, is_whole: bool) {
+    fn end(&mut self, id: SpaceNo, is_whole: bool) {
         if !is_whole {
             self.found.clear();
             self.write(|writer| writer.end_space(SpaceEnd::Broken));

@@ -60,10 +60,10 @@ impl Drop for Sleeper {
 }
 
 #[derive(Default)]
-struct Told(Vec<SpaceId>);
+struct Told(Vec<SpaceNo>);
 
 impl Visitor for Told {
-    fn end(&mut self, space: SpaceId, is_whole: bool) {
+    fn end(&mut self, space: SpaceNo, is_whole: bool) {
         assert!(is_whole);
         self.0.push(space);
     }

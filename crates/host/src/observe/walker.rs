@@ -14,7 +14,7 @@
 //! **Invariants**
 //! - I1: one look at a time. What is told belongs to the look that was asked for last.
 
-use super::pieces::{Listener, Piece, SpaceId, Visitor};
+use super::pieces::{Listener, Piece, Visitor};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
@@ -24,6 +24,7 @@ use strata_linux::access::{AccessError, Bits512, TableRecord};
 use strata_linux::addr::TableNo;
 use strata_linux::process::Mapping;
 use strata_linux::standstill::{Standstill, Steps};
+use strata_lru::SpaceNo;
 
 /// A thread that does nothing for so long and waits in the kernel is given up.
 pub(super) const DEADLINE: Duration = Duration::from_secs(1);
@@ -70,7 +71,7 @@ struct PieceOf {
 
 impl Batch {
     /// Tells the pieces.
-    pub(super) fn tell(&self, space: SpaceId, mappings: &[Mapping], visitor: &mut dyn Visitor) {
+    pub(super) fn tell(&self, space: SpaceNo, mappings: &[Mapping], visitor: &mut dyn Visitor) {
         for of in &self.pieces {
             visitor.piece(&Piece {
                 space,
@@ -255,7 +256,7 @@ impl<Looked> Visitor for Teller<'_, Looked> {
         self.note_progress();
     }
 
-    fn mappers(&mut self, _space: SpaceId, table: TableNo, known: Bits512, several: Bits512) {
+    fn mappers(&mut self, _space: SpaceNo, table: TableNo, known: Bits512, several: Bits512) {
         self.flush();
         self.tell(Told::Mappers {
             table,

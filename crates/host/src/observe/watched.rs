@@ -3,12 +3,12 @@
 //! **Owns** since when it rests, and for how long it is left out. **Does not own** walks (`look`).
 
 use super::left_out::LeftOut;
-use super::pieces::SpaceId;
 use super::unclear::Unclear;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use strata_linux::access::NrEntries;
 use strata_linux::process::Process;
+use strata_lru::SpaceNo;
 
 /// A process whose walk stood still is left out for so long at first, and for twice as long each time it does so again.
 pub(super) const LEFT_OUT_MIN: Duration = Duration::from_secs(20);
@@ -18,7 +18,7 @@ const LEFT_OUT_MAX: Duration = Duration::from_secs(3600);
 /// A process as walks know it.
 #[derive(Debug)]
 pub(super) struct Watched {
-    pub(super) id: SpaceId,
+    pub(super) id: SpaceNo,
     pub(super) process: Arc<Process>,
     /// CPU time at the last walk; a space that has not run since can't have accessed anything.
     pub(super) cpu_ns_at_walk: Option<u64>,
@@ -41,7 +41,7 @@ pub(super) struct Watched {
 
 impl Watched {
     /// One that was not walked yet.
-    pub(super) fn new(id: SpaceId, process: Arc<Process>, opened: Instant) -> Watched {
+    pub(super) fn new(id: SpaceNo, process: Arc<Process>, opened: Instant) -> Watched {
         Watched {
             id,
             process,

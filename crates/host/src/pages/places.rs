@@ -20,8 +20,8 @@ const _: () = assert!((1_u64 << ADDRESS_BITS) / PAGE_BYTES <= (IN_FLIGHT as u64)
 /// Grows by this many folios at a time, because doubling would cost more than it saves.
 const GROW_FOLIOS: usize = 1 << 16;
 
-/// Number of a space among those of one tracker.
-pub(crate) use strata_lru::SpaceNo;
+/// Number of a space among those of one tracker, which is used again.
+pub(crate) use strata_lru::SpaceSlot;
 
 /// So many fit into the number.
 pub(crate) const NR_SPACES_MAX: u32 = 65_000;
@@ -36,7 +36,7 @@ pub(crate) struct Places {
 
 impl Places {
     /// Notes that `folio` lies at `addr` of a space.
-    pub(crate) fn put(&mut self, folio: FolioId, space: SpaceNo, addr: u64) {
+    pub(crate) fn put(&mut self, folio: FolioId, space: SpaceSlot, addr: u64) {
         let index = folio.index();
         if index >= self.lows.len() {
             let len = (index / GROW_FOLIOS + 1) * GROW_FOLIOS;
@@ -54,8 +54,8 @@ impl Places {
     }
 
     /// The space of a folio.
-    pub(crate) fn space(&self, folio: FolioId) -> SpaceNo {
-        SpaceNo(self.spaces[folio.index()].into())
+    pub(crate) fn space(&self, folio: FolioId) -> SpaceSlot {
+        SpaceSlot(self.spaces[folio.index()].into())
     }
 
     /// The address of a folio.
@@ -96,10 +96,10 @@ mod tests {
         let mut places = Places::default();
         let folio = FolioId(70_000);
         let addr = (1 << 57) - PAGE_BYTES;
-        places.put(folio, SpaceNo(NR_SPACES_MAX - 1), addr);
+        places.put(folio, SpaceSlot(NR_SPACES_MAX - 1), addr);
         places.set_in_flight(folio, true);
         assert_eq!(places.addr(folio), addr);
-        assert_eq!(places.space(folio), SpaceNo(NR_SPACES_MAX - 1));
+        assert_eq!(places.space(folio), SpaceSlot(NR_SPACES_MAX - 1));
         assert!(places.is_in_flight(folio));
         places.set_in_flight(folio, false);
         assert!(!places.is_in_flight(folio));

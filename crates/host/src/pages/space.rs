@@ -10,7 +10,7 @@
 mod figures;
 
 use crate::pages::WalkFindings;
-use crate::pages::places::{Places, SpaceNo};
+use crate::pages::places::{Places, SpaceSlot};
 use crate::pages::table::Table;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -70,7 +70,7 @@ impl Space {
     /// The walk tells of a table.
     pub(crate) fn record<'a>(
         &'a mut self,
-        number: SpaceNo,
+        number: SpaceSlot,
         record: &TableRecord,
         engine: Engine<'a>,
     ) {
@@ -78,7 +78,7 @@ impl Space {
     }
 
     /// The walk has told of all tables: those that it did not tell of hold nothing any more.
-    pub(crate) fn end_walk<'a>(&'a mut self, number: SpaceNo, engine: Engine<'a>) {
+    pub(crate) fn end_walk<'a>(&'a mut self, number: SpaceSlot, engine: Engine<'a>) {
         let epoch = self.epoch;
         let tables = self.tables.iter();
         let stale = tables.filter(|(_, table)| table.epoch != epoch);
@@ -89,7 +89,7 @@ impl Space {
         }
     }
 
-    fn found_by<'a>(&'a mut self, number: SpaceNo, engine: Engine<'a>) -> SpaceWalk<'a> {
+    fn found_by<'a>(&'a mut self, number: SpaceSlot, engine: Engine<'a>) -> SpaceWalk<'a> {
         SpaceWalk {
             mappings: Arc::clone(&self.mappings),
             space: self,
@@ -177,7 +177,7 @@ impl Space {
 #[derive(Debug)]
 struct SpaceWalk<'a> {
     space: &'a mut Space,
-    number: SpaceNo,
+    number: SpaceSlot,
     mappings: Arc<Vec<Mapping>>,
     engine: Engine<'a>,
     /// Pages of the table at hand that somebody other than a walk found accessed.

@@ -9,9 +9,9 @@
 //!   every request made for it.
 //! - I2: [`Tracker::validate`] finds every tracked page's folio at that page, and the engine adds up.
 
-use crate::observe::{Piece, SpaceId, Visitor};
+use crate::observe::{Piece, Visitor};
 use crate::pages::WalkFindings;
-use crate::pages::places::{NR_SPACES_MAX, Places, SpaceNo};
+use crate::pages::places::{NR_SPACES_MAX, Places, SpaceSlot};
 use crate::pages::space::{Engine, Space};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,18 +22,18 @@ use strata_linux::process::{Mapping, Process};
 use strata_lru::lru_gen::{CommandError, LruGen, format_full};
 use strata_lru::{
     AccessVia, Ageing, EvictBatch, EvictPlan, FolioId, GroupId, GroupView, Isolated, Order, Policy,
-    PolicyError, ReclaimRequest, ReclaimStats, Swappiness, TimeMs, Verdict,
+    PolicyError, ReclaimRequest, ReclaimStats, SpaceNo, Swappiness, TimeMs, Verdict,
 };
 
 /// A huge page, or what was one.
-pub(crate) type HugePage = (SpaceNo, TableNo);
+pub(crate) type HugePage = (SpaceSlot, TableNo);
 
 /// A batch that the actuator works on.
 #[derive(Debug, Default)]
 struct Outstanding {
     batch: EvictBatch,
     /// Where in the batch the folio at an address is.
-    positions: BTreeMap<(SpaceNo, u64), usize>,
+    positions: BTreeMap<(SpaceSlot, u64), usize>,
     verdicts: Vec<Verdict>,
     nr_requests_left: usize,
 }
@@ -44,10 +44,10 @@ pub(crate) struct Tracker {
     policy: Box<dyn Policy>,
     group: GroupId,
     places: Places,
-    spaces: BTreeMap<SpaceNo, Space>,
+    spaces: BTreeMap<SpaceSlot, Space>,
     next_space: u32,
     /// The spaces by the numbers that walks give them.
-    numbers: BTreeMap<SpaceId, SpaceNo>,
+    numbers: BTreeMap<SpaceNo, SpaceSlot>,
     /// Spaces there have been.
     pub(crate) nr_seen_spaces: u64,
     /// The table that the walk under way told of last.
@@ -56,7 +56,7 @@ pub(crate) struct Tracker {
     refused: Vec<String>,
     out: Outstanding,
     /// Huge pages to be split as soon as no batch is out.
-    splits: BTreeMap<SpaceNo, BTreeSet<TableNo>>,
+    splits: BTreeMap<SpaceSlot, BTreeSet<TableNo>>,
     /// Base pages in the huge pages that were sent to be split.
     pub(crate) nr_split_pages: u64,
 }
@@ -91,12 +91,12 @@ impl Tracker {
     }
 
     /// The spaces by number.
-    pub(crate) fn spaces(&self) -> &BTreeMap<SpaceNo, Space> {
+    pub(crate) fn spaces(&self) -> &BTreeMap<SpaceSlot, Space> {
         &self.spaces
     }
 
     /// The engine's side of a walk, and the space that is walked, where it is managed.
-    fn engine(&mut self, space: SpaceId) -> (Engine<'_>, Option<(SpaceNo, &mut Space)>) {
+    fn engine(&mut self, space: SpaceNo) -> (Engine<'_>, Option<(SpaceSlot, &mut Space)>) {
         let engine = Engine {
             policy: self.policy.as_mut(),
             group: self.group,
@@ -227,7 +227,7 @@ impl Tracker {
     }
 
     /// The space and address of a folio.
-    fn place(&self, folio: FolioId) -> (SpaceNo, u64) {
+    fn place(&self, folio: FolioId) -> (SpaceSlot, u64) {
         (self.places.space(folio), self.places.addr(folio))
     }
 
@@ -237,7 +237,7 @@ impl Tracker {
             self.places.set_in_flight(folio, true);
             self.out.positions.insert(place, position);
         }
-        let mut of_space: BTreeMap<SpaceNo, Vec<AddrRange>> = BTreeMap::new();
+        let mut of_space: BTreeMap<SpaceSlot, Vec<AddrRange>> = BTreeMap::new();
         for (&(number, addr), &position) in &self.out.positions {
             let folio = self.out.batch.folios[position];
             let nr_pages = self.policy.order(folio).nr_pages();
@@ -260,7 +260,7 @@ impl Tracker {
     /// What the actuator is asked of a space; `None` where that has ended.
     fn request(
         &self,
-        number: SpaceNo,
+        number: SpaceSlot,
         runs: Vec<AddrRange>,
         splits: Vec<TableNo>,
     ) -> Option<PageoutRequest> {
@@ -275,7 +275,7 @@ impl Tracker {
 
     /// Hears of one request; when all of a batch have answered, the engine learns the verdicts.
     pub(crate) fn settle(&mut self, report: &PageoutReport) {
-        let number = SpaceNo(report.space);
+        let number = SpaceSlot(report.space);
         for (run, verdict) in &report.runs {
             let within = (number, run.start)..(number, run.end);
             for (_, position) in self.out.positions.range(within) {
@@ -314,7 +314,7 @@ impl Tracker {
             ..
         } = &mut self.out;
         let numbers = batch.folios.iter().map(|folio| self.places.space(*folio));
-        let numbers: Vec<SpaceNo> = numbers.collect();
+        let numbers: Vec<SpaceSlot> = numbers.collect();
         for (number, verdict) in numbers.iter().zip(verdicts.iter_mut()) {
             if !self.spaces.contains_key(number) {
                 *verdict = Verdict::Gone;
@@ -385,10 +385,10 @@ impl Tracker {
 }
 
 impl Visitor for Tracker {
-    fn appeared(&mut self, space: SpaceId, process: &Arc<Process>) {
+    fn appeared(&mut self, space: SpaceNo, process: &Arc<Process>) {
         self.nr_seen_spaces += 1;
         let number = (0..NR_SPACES_MAX)
-            .map(|offset| SpaceNo((self.next_space + offset) % NR_SPACES_MAX))
+            .map(|offset| SpaceSlot((self.next_space + offset) % NR_SPACES_MAX))
             .find(|number| !self.spaces.contains_key(number));
         let Some(number) = number else {
             self.refused.push(format!(
@@ -402,20 +402,20 @@ impl Visitor for Tracker {
         self.numbers.insert(space, number);
     }
 
-    fn ended(&mut self, space: SpaceId) {
+    fn ended(&mut self, space: SpaceNo) {
         let number = self.numbers.remove(&space);
         if let Some(mut ended) = number.and_then(|number| self.spaces.remove(&number)) {
             ended.forget(&mut self.engine(space).0);
         }
     }
 
-    fn idle(&mut self, space: SpaceId) {
+    fn idle(&mut self, space: SpaceNo) {
         if let (_, Some((_, space))) = self.engine(space) {
             space.skip_walk();
         }
     }
 
-    fn begin(&mut self, space: SpaceId, _: &Process, mappings: &Arc<Vec<Mapping>>) {
+    fn begin(&mut self, space: SpaceNo, _: &Process, mappings: &Arc<Vec<Mapping>>) {
         self.told_last = None;
         if let (_, Some((_, space))) = self.engine(space) {
             space.begin_walk(Arc::clone(mappings));
@@ -431,7 +431,7 @@ impl Visitor for Tracker {
         }
     }
 
-    fn end(&mut self, space: SpaceId, is_whole: bool) {
+    fn end(&mut self, space: SpaceNo, is_whole: bool) {
         if let (engine, Some((number, space))) = self.engine(space)
             && is_whole
         {

@@ -2,8 +2,8 @@
 
 mod choices;
 
-use crate::observe::{Piece, SpaceId, Visitor};
-use crate::pages::places::SpaceNo;
+use crate::observe::{Piece, Visitor};
+use crate::pages::places::SpaceSlot;
 use crate::pages::tracker::Tracker;
 use crate::test_mapping::mapping;
 use proptest::prelude::*;
@@ -15,7 +15,7 @@ use strata_linux::actuator::{PageoutReport, PageoutRequest};
 use strata_linux::addr::{AddrRange, PAGE_BYTES, TABLE_BYTES, TableNo};
 use strata_linux::bits;
 use strata_linux::process::{Mapping, MappingClass, Process, Unreclaimable};
-use strata_lru::{Config, Isolated, MultiGen, Swappiness, TimeMs, Verdict};
+use strata_lru::{Config, Isolated, MultiGen, SpaceNo, Swappiness, TimeMs, Verdict};
 
 /// Tables 0 and 1 are anon up to the middle of table 1; then a locked stretch, then a file to the
 /// end of table 2.
@@ -45,7 +45,7 @@ fn record(table: u64, shape: TableShape, present: Bits512, accessed: Bits512) ->
     }
 }
 
-fn new_tracker() -> (Tracker, SpaceNo) {
+fn new_tracker() -> (Tracker, SpaceSlot) {
     let policy = MultiGen::new(Config::default()).expect("the default configuration is valid");
     let mut tracker = Tracker::new(Box::new(policy), "/test", TimeMs(0)).expect("one group");
     let process = Arc::new(Process::open(std::process::id() as i32).expect("we are alive"));
@@ -54,12 +54,12 @@ fn new_tracker() -> (Tracker, SpaceNo) {
 }
 
 /// As long as no number is used twice, walks and the tracker give a space the same one.
-fn as_walked(space: SpaceNo) -> SpaceId {
-    SpaceId(space.0)
+fn as_walked(space: SpaceSlot) -> SpaceNo {
+    SpaceNo(space.0)
 }
 
-fn appear(tracker: &mut Tracker, process: &Arc<Process>) -> SpaceNo {
-    let space = SpaceNo(tracker.nr_seen_spaces as u32);
+fn appear(tracker: &mut Tracker, process: &Arc<Process>) -> SpaceSlot {
+    let space = SpaceSlot(tracker.nr_seen_spaces as u32);
     tracker.appeared(as_walked(space), process);
     space
 }
@@ -91,7 +91,7 @@ fn settle(
 /// A walk of a space that finds these tables.
 fn walk_space<'a>(
     tracker: &mut Tracker,
-    space: SpaceNo,
+    space: SpaceSlot,
     mappings: &[Mapping],
     tables: impl IntoIterator<Item = &'a TableRecord>,
 ) {
@@ -231,7 +231,7 @@ proptest! {
 /// A walk that finds one table of small pages.
 fn walk_table(
     tracker: &mut Tracker,
-    space: SpaceNo,
+    space: SpaceSlot,
     present: Bits512,
     accessed: Bits512,
     now_ms: u64,

@@ -14,7 +14,7 @@ use super::kept::{self, Asked, Kept};
 use super::note::{self, Note, NoteError, Noted, Used};
 use crate::keeper::KeptSwapError;
 use crate::observe::ledger::AgedPages;
-use crate::observe::{LeftOut, Observer, SpaceId, Subject, SubjectError};
+use crate::observe::{LeftOut, Observer, Subject, SubjectError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::thread;
@@ -233,7 +233,7 @@ struct Target {
     refused: Vec<String>,
 }
 
-type Held = BTreeMap<SpaceId, Vec<Generation>>;
+type Held = BTreeMap<SpaceNo, Vec<Generation>>;
 
 impl Target {
     /// Walks twice: the first tells what was accessed at any time, the second what is in use.
@@ -255,7 +255,7 @@ impl Target {
         Ok(target)
     }
 
-    fn processes(&self) -> Vec<(SpaceId, Arc<Process>)> {
+    fn processes(&self) -> Vec<(SpaceNo, Arc<Process>)> {
         let processes = self.observer.processes();
         processes
             .map(|(space, process)| (space, Arc::clone(process)))
@@ -333,13 +333,13 @@ impl Target {
     fn held(&self) -> Held {
         let spaces = self.observer.processes().map(|(space, _)| space);
         spaces
-            .map(|space| (space, self.pages.ledger().held(SpaceNo(space.0))))
+            .map(|space| (space, self.pages.ledger().held(space)))
             .collect()
     }
 
     /// What each process used, the youngest first.
     fn noted(&self, held: &Held) -> Vec<Noted> {
-        let noted = |(space, process): (SpaceId, Arc<Process>)| {
+        let noted = |(space, process): (SpaceNo, Arc<Process>)| {
             let generations = held.get(&space)?.iter().rev();
             let used = generations.map(|generation| Used {
                 idle_ms: generation.idle.as_millis() as u64,
@@ -360,7 +360,7 @@ impl Target {
 
     /// What is asked to stay, by address.
     fn keep(&self, config: &ParkConfig, held: &Held) -> Asked {
-        let mut youngest: Vec<(Age, SpaceId, &Generation)> = generations(held).collect();
+        let mut youngest: Vec<(Age, SpaceNo, &Generation)> = generations(held).collect();
         youngest.reverse();
         let mut left_pages = match config.keep {
             Keep::Nothing => 0,
@@ -389,9 +389,9 @@ impl Target {
 
     /// Takes all that is not asked to stay, the oldest of all processes first. Returns what went wrong.
     fn take(&self, held: &Held, asked: &Asked) -> Vec<String> {
-        let processes: BTreeMap<SpaceId, Arc<Process>> = self.processes().into_iter().collect();
+        let processes: BTreeMap<SpaceNo, Arc<Process>> = self.processes().into_iter().collect();
         let mut troubles = Vec::new();
-        let mut refused: BTreeSet<SpaceId> = BTreeSet::new();
+        let mut refused: BTreeSet<SpaceNo> = BTreeSet::new();
         let mut put_away = PutAway::default();
         for (_, space, generation) in generations(held) {
             let Some(process) = processes.get(&space) else {
@@ -477,16 +477,16 @@ impl Target {
 type Age = (std::cmp::Reverse<Duration>, bool);
 
 /// All generations, the oldest first.
-fn generations(held: &Held) -> impl Iterator<Item = (Age, SpaceId, &Generation)> {
-    let of_space = |(space, all): (&SpaceId, &'_ Vec<Generation>)| {
+fn generations(held: &Held) -> impl Iterator<Item = (Age, SpaceNo, &Generation)> {
+    let of_space = |(space, all): (&SpaceNo, &'_ Vec<Generation>)| {
         let space = *space;
         let age = |one: &Generation| (std::cmp::Reverse(one.idle), one.was_accessed);
-        let all: Vec<(Age, SpaceId, usize)> = (all.iter().enumerate())
+        let all: Vec<(Age, SpaceNo, usize)> = (all.iter().enumerate())
             .map(|(place, one)| (age(one), space, place))
             .collect();
         all
     };
-    let mut all: Vec<(Age, SpaceId, usize)> = held.iter().flat_map(of_space).collect();
+    let mut all: Vec<(Age, SpaceNo, usize)> = held.iter().flat_map(of_space).collect();
     all.sort();
     all.into_iter()
         .filter_map(|(age, space, place)| Some((age, space, held.get(&space)?.get(place)?)))

@@ -4,7 +4,6 @@
 //!
 //! **Invariants** I1: what stayed adds up to what is resident: of a page that several processes map, these have their share.
 
-use crate::observe::SpaceId;
 use crate::observe::ledger::AgedPages;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -57,12 +56,12 @@ pub struct Kept {
 }
 
 /// What is asked to stay: ranges of a space, by address.
-pub(super) type Asked = BTreeMap<SpaceId, Vec<AddrRange>>;
+pub(super) type Asked = BTreeMap<SpaceNo, Vec<AddrRange>>;
 
 /// Reckons what `processes` have in memory as of the last walk: `resident_bytes`, each page by its share. `taking` is the time
 /// since they began to be taken.
 pub(super) fn reckon(
-    processes: &[(SpaceId, Arc<Process>)],
+    processes: &[(SpaceNo, Arc<Process>)],
     pages: &AgedPages,
     source: &mut dyn AccessSource,
     asked: &Asked,
@@ -81,7 +80,7 @@ pub(super) fn reckon(
         };
         let none = Vec::new();
         let asked = asked.get(space).unwrap_or(&none);
-        let held = pages.ledger().held(SpaceNo(space.0));
+        let held = pages.ledger().held(*space);
         for run in held.iter().flat_map(|generation| &generation.runs) {
             let range = AddrRange::of_pages(run.first_page, run.nr_pages);
             reckoning.add(process, range, &mappings, asked, run.idle < taking);

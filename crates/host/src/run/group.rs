@@ -6,7 +6,7 @@
 //! **Invariants** I1: who is out of reach is a member.
 
 use crate::observe::Observer;
-use crate::pages::places::SpaceNo;
+use crate::pages::places::SpaceSlot;
 use crate::pages::tracker::Tracker;
 use crate::pages::{WalkFindings, WalkReport};
 use crate::run::gauge::Gauge;
@@ -47,7 +47,7 @@ pub(super) struct Group {
     /// When members were last looked for.
     pub(super) members_refreshed: Option<TimeMs>,
     /// Spaces whose pages pageout can't take.
-    pub(super) out_of_reach: BTreeSet<SpaceNo>,
+    pub(super) out_of_reach: BTreeSet<SpaceSlot>,
     seen: Option<Seen>,
 }
 
@@ -68,7 +68,7 @@ impl Group {
     /// The programs, by number.
     pub(super) fn programs(&self) -> impl Iterator<Item = (ProgramNo, &Process)> {
         let spaces = self.tracker.spaces().iter();
-        spaces.map(|(number, space)| (*number, space.process.as_ref()))
+        spaces.map(|(number, space)| (ProgramNo(number.0), space.process.as_ref()))
     }
 
     /// Looks who the members are; returns what can't be managed and why.

@@ -19,7 +19,7 @@ mod tick;
 pub(super) use orders::OrderError;
 
 use crate::pages::WalkReport;
-use crate::pages::places::SpaceNo;
+use crate::pages::places::SpaceSlot;
 use crate::pages::tracker::HugePage;
 use crate::run::actuators::{Actuators, Threads};
 use crate::run::gauge::Gauge;
@@ -211,7 +211,7 @@ impl ReclaimLoop {
         );
         let mut text = format!("pageout: {obstacle}");
         if is_lasting {
-            self.group.out_of_reach.insert(SpaceNo(space));
+            self.group.out_of_reach.insert(SpaceSlot(space));
             if self.control.set_out_of_reach(true) {
                 text += "; the kernel's reclaim does the work";
             }

@@ -10,7 +10,7 @@ use crate::{
     lru_gen::Walked,
     swappiness::Swappiness,
     walk::{
-        AgeingWalks, Found, LookAround, NextSpace, Scan, SpaceId, TableBit, TableId, TableScan,
+        AgeingWalks, Found, LookAround, NextSpace, Scan, SpaceSlot, TableBit, TableId, TableScan,
         Walk, WalkStats, is_dense,
     },
 };
@@ -54,7 +54,7 @@ impl MultiGen {
     }
 
     /// Whether a space is worth a walker's time; what it maps of the kinds that may be evicted.
-    fn is_space_small(&self, space: SpaceId, swappiness: Swappiness) -> bool {
+    fn is_space_small(&self, space: SpaceSlot, swappiness: Swappiness) -> bool {
         let kinds = Kind::ALL
             .into_iter()
             .filter(|kind| swappiness.allows(*kind));
@@ -65,20 +65,20 @@ impl MultiGen {
 }
 
 impl AgeingWalks for MultiGen {
-    fn space_added(&mut self, group: GroupId) -> Result<SpaceId, PolicyError> {
+    fn space_added(&mut self, group: GroupId) -> Result<SpaceSlot, PolicyError> {
         self.books.group(group)?;
         Ok(self.spaces.add(group))
     }
 
-    fn space_ran(&mut self, space: SpaceId) {
+    fn space_ran(&mut self, space: SpaceSlot) {
         self.spaces.note_run(space);
     }
 
-    fn space_sized(&mut self, space: SpaceId, nr_pages: [u64; 2]) {
+    fn space_sized(&mut self, space: SpaceSlot, nr_pages: [u64; 2]) {
         self.spaces.set_nr_pages(space, nr_pages);
     }
 
-    fn space_gone(&mut self, space: SpaceId) {
+    fn space_gone(&mut self, space: SpaceSlot) {
         let group = self.spaces.group(space);
         let position = self.spaces.remove(space);
         let lruvecs = self.books.lruvecs.iter_mut();

@@ -27,7 +27,7 @@ mod spaces;
 use std::ops::Range;
 
 pub use bloom::TableId;
-pub use spaces::SpaceId;
+pub use spaces::SpaceSlot;
 pub(crate) use spaces::{Found, Spaces};
 
 use crate::{
@@ -82,7 +82,7 @@ pub enum TableScan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextSpace {
     /// Visit this one.
-    Space(SpaceId),
+    Space(SpaceSlot),
     /// All are taken, and this walker found out first: it ends the walk by [`AgeingWalks::finish`].
     End,
     /// Another walker ended the walk.
@@ -130,16 +130,16 @@ pub struct Walk {
 /// table maps are not its business. Spaces handed in are live, or it panics.
 pub trait AgeingWalks {
     /// A group has a new address space; the next walk of each node looks at it in any case.
-    fn space_added(&mut self, group: GroupId) -> Result<SpaceId, PolicyError>;
+    fn space_added(&mut self, group: GroupId) -> Result<SpaceSlot, PolicyError>;
 
     /// A space was put on a processor: the next walk does not pass it over.
-    fn space_ran(&mut self, space: SpaceId);
+    fn space_ran(&mut self, space: SpaceSlot);
 
     /// How many base pages a space maps, by kind. Without being told the engine takes it for large.
-    fn space_sized(&mut self, space: SpaceId, nr_pages: [u64; 2]);
+    fn space_sized(&mut self, space: SpaceSlot, nr_pages: [u64; 2]);
 
     /// A space is gone. No walker is in it.
-    fn space_gone(&mut self, space: SpaceId);
+    fn space_gone(&mut self, space: SpaceSlot);
 
     /// A walker joins the walk of a lruvec, or begins it.
     fn begin_walk(

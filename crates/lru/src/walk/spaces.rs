@@ -26,9 +26,9 @@ use crate::ids::{GroupId, NodeId, NodeSet};
 
 /// An address space that walks visit; its number is used again after the space is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct SpaceId(pub u32);
+pub struct SpaceSlot(pub u32);
 
-impl SpaceId {
+impl SpaceSlot {
     fn index(self) -> usize {
         self.0 as usize
     }
@@ -48,14 +48,14 @@ struct Space {
 #[derive(Debug, Default)]
 pub(crate) struct Spaces {
     slots: Vec<Space>,
-    free: Vec<SpaceId>,
+    free: Vec<SpaceSlot>,
     /// By number of the group.
-    rows: Vec<Vec<SpaceId>>,
+    rows: Vec<Vec<SpaceSlot>>,
 }
 
 impl Spaces {
     /// Adds a space at the end of a group's row.
-    pub(crate) fn add(&mut self, group: GroupId) -> SpaceId {
+    pub(crate) fn add(&mut self, group: GroupId) -> SpaceSlot {
         let space = Space {
             group,
             is_live: true,
@@ -68,7 +68,8 @@ impl Spaces {
                 id
             }
             None => {
-                let id = SpaceId(u32::try_from(self.slots.len()).expect("fewer than 2^32 spaces"));
+                let id =
+                    SpaceSlot(u32::try_from(self.slots.len()).expect("fewer than 2^32 spaces"));
                 self.slots.push(space);
                 id
             }
@@ -82,21 +83,21 @@ impl Spaces {
     }
 
     /// Whose a space is.
-    pub(crate) fn group(&self, id: SpaceId) -> GroupId {
+    pub(crate) fn group(&self, id: SpaceSlot) -> GroupId {
         let space = &self.slots[id.index()];
         assert!(space.is_live, "{id:?} is gone");
         space.group
     }
 
     /// A group's spaces in the order they came.
-    pub(crate) fn row(&self, group: GroupId) -> &[SpaceId] {
+    pub(crate) fn row(&self, group: GroupId) -> &[SpaceSlot] {
         self.rows
             .get(usize::from(group.0))
             .map_or(&[], Vec::as_slice)
     }
 
     /// Forgets a space; the position it had in its group's row, for the group's cursors.
-    pub(crate) fn remove(&mut self, id: SpaceId) -> usize {
+    pub(crate) fn remove(&mut self, id: SpaceSlot) -> usize {
         let row = &mut self.rows[usize::from(self.slots[id.index()].group.0)];
         let position = row.iter().position(|of| *of == id);
         let position = position.expect("a live space is in its group's row");
@@ -107,31 +108,31 @@ impl Spaces {
     }
 
     /// A space was put on a processor.
-    pub(crate) fn note_run(&mut self, id: SpaceId) {
+    pub(crate) fn note_run(&mut self, id: SpaceSlot) {
         self.slots[id.index()].has_run = NodeSet::ALL;
     }
 
     /// How much a space maps.
-    pub(crate) fn set_nr_pages(&mut self, id: SpaceId, nr_pages: [u64; 2]) {
+    pub(crate) fn set_nr_pages(&mut self, id: SpaceSlot, nr_pages: [u64; 2]) {
         self.slots[id.index()].nr_pages = nr_pages;
     }
 
     /// Base pages of a space by kind.
-    pub(crate) fn nr_pages(&self, id: SpaceId) -> [u64; 2] {
+    pub(crate) fn nr_pages(&self, id: SpaceSlot) -> [u64; 2] {
         self.slots[id.index()].nr_pages
     }
 
     /// Whether a space ran since this was last asked for the node.
-    pub(crate) fn take_run_mark(&mut self, id: SpaceId, node: NodeId) -> bool {
+    pub(crate) fn take_run_mark(&mut self, id: SpaceSlot, node: NodeId) -> bool {
         self.slots[id.index()].has_run.remove(node)
     }
 
     /// Bytes allocated.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let ids = self.rows.iter().map(Vec::capacity).sum::<usize>() + self.free.capacity();
-        let rows = self.rows.capacity() * size_of::<Vec<SpaceId>>();
+        let rows = self.rows.capacity() * size_of::<Vec<SpaceSlot>>();
         let slots = self.slots.capacity() * size_of::<Space>();
-        (slots + rows + ids * size_of::<SpaceId>()) as u64
+        (slots + rows + ids * size_of::<SpaceSlot>()) as u64
     }
 
     /// Checks that each live space is in its group's row, once, and no other is in any.
@@ -164,7 +165,7 @@ impl Spaces {
 pub(crate) enum Found {
     /// A space not taken yet in this iteration.
     Space {
-        id: SpaceId,
+        id: SpaceSlot,
         /// Whether the space came after the previous iteration ended.
         is_new: bool,
         /// Nobody took or passed over a space in this iteration before.
@@ -197,7 +198,7 @@ impl Cursor {
     }
 
     /// The next space for a walker of generation `seq`.
-    pub(crate) fn next(&mut self, seq: u64, row: &[SpaceId]) -> Found {
+    pub(crate) fn next(&mut self, seq: u64, row: &[SpaceSlot]) -> Found {
         if seq <= self.seq {
             return Found::Over;
         }

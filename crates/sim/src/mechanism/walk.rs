@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use strata_lru::{
     AccessVia, AgeingWalks, Cause, FolioId, GroupId, LookAround, LookAroundBy, NextSpace, NodeId,
-    Policy, PolicyError, Scan, SpaceId, Swappiness, TableBit, TableId, TableScan, TimeMs, Walk,
+    Policy, PolicyError, Scan, SpaceSlot, Swappiness, TableBit, TableId, TableScan, TimeMs, Walk,
 };
 use strata_trace::Backing;
 
@@ -25,7 +25,7 @@ use crate::workload::Workload;
 /// A space of page tables, as the policy knows it.
 #[derive(Clone, Debug)]
 struct Space {
-    id: SpaceId,
+    id: SpaceSlot,
     tables: Range<u32>,
     slots: Range<u32>,
     /// Reclaim has taken an accessed bit of it since its last walk.
@@ -125,7 +125,7 @@ impl Spaces {
     }
 
     /// The tables of a space.
-    pub(super) fn tables(&self, id: SpaceId) -> Range<u32> {
+    pub(super) fn tables(&self, id: SpaceSlot) -> Range<u32> {
         // Numbers are given in ascending order.
         let position = self.spaces.partition_point(|space| space.id < id);
         self.spaces[position].tables.clone()

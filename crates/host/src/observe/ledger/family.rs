@@ -9,11 +9,11 @@
 //!
 //! **Limit**: where addresses are not random, two runs of one program that each forked are taken for one family.
 
-use super::super::SpaceId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 use strata_linux::process::Process;
+use strata_lru::SpaceNo;
 use strata_lru::ages::FamilyNo;
 
 /// Pauses between two looks at a family of which nobody came or went.
@@ -27,7 +27,7 @@ type Origin = (u64, u64, u64);
 #[derive(Debug, Default)]
 struct Family {
     no: FamilyNo,
-    members: BTreeSet<SpaceId>,
+    members: BTreeSet<SpaceNo>,
     /// Somebody came or went since the last look.
     has_changed: bool,
     /// The walk under way tells of it.
@@ -39,7 +39,7 @@ struct Family {
 #[derive(Debug, Default)]
 pub(super) struct Families {
     families: BTreeMap<Origin, Family>,
-    origins: BTreeMap<SpaceId, Origin>,
+    origins: BTreeMap<SpaceNo, Origin>,
     next_no: u32,
     rest_until: Option<Instant>,
 }
@@ -52,7 +52,7 @@ fn origin_of(process: &Process) -> Option<Origin> {
 
 impl Families {
     /// The family of a space that has appeared.
-    pub(super) fn of(&mut self, space: SpaceId, process: Option<&Process>) -> FamilyNo {
+    pub(super) fn of(&mut self, space: SpaceNo, process: Option<&Process>) -> FamilyNo {
         let no = FamilyNo(self.next_no);
         let Some(origin) = process.and_then(origin_of) else {
             self.next_no += 1;
@@ -73,7 +73,7 @@ impl Families {
     }
 
     /// A space has ended.
-    pub(super) fn ended(&mut self, space: SpaceId) {
+    pub(super) fn ended(&mut self, space: SpaceNo) {
         let Some(origin) = self.origins.remove(&space) else {
             return;
         };
@@ -88,7 +88,7 @@ impl Families {
 
     /// Whether a walk of this space is to tell which pages several processes map: somebody of its family came or went,
     /// or the last look was long ago.
-    pub(super) fn is_due(&mut self, space: SpaceId) -> bool {
+    pub(super) fn is_due(&mut self, space: SpaceNo) -> bool {
         let now = Instant::now();
         if self.rest_until.is_some_and(|until| now < until) {
             return false;

@@ -12,13 +12,14 @@
 use super::nodes::{NodeStatus, fit};
 use super::{AgedPages, Ages, KindBytes, Kinds, OnNodes, kinds_of};
 use crate::observe::programs::{Label, Program, Programs};
-use crate::observe::{Observer, SpaceId, Walked};
+use crate::observe::{Observer, Walked};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 use strata_linux::cgroup::GroupReader;
 use strata_linux::nodes::Nodes;
 use strata_linux::{plain, swap};
+use strata_lru::SpaceNo;
 
 /// Of what lies idle this share stays in a safe budget: one in so many parts.
 const MARGIN_SHARE: u64 = 10;
@@ -32,7 +33,7 @@ const NO_GROUP: &str = "-";
 #[derive(Debug, Default)]
 pub struct IdleGroups {
     pages: AgedPages,
-    members: BTreeMap<SpaceId, Member>,
+    members: BTreeMap<SpaceNo, Member>,
 }
 
 /// Where a space is counted.
@@ -155,7 +156,7 @@ impl IdleGroups {
     /// Walks once.
     pub fn observe(&mut self, observer: &mut Observer) -> Walked {
         let walked = self.pages.observe(observer);
-        let there: BTreeMap<SpaceId, i32> = observer
+        let there: BTreeMap<SpaceNo, i32> = observer
             .processes()
             .map(|(space, process)| (space, process.pid()))
             .collect();
@@ -177,7 +178,7 @@ impl IdleGroups {
     }
 
     fn ranking_of(&self, age: Duration, mut find: impl FnMut(&[i32]) -> Vec<Program>) -> Ranking {
-        let mut members: BTreeMap<&str, BTreeMap<i32, SpaceId>> = BTreeMap::new();
+        let mut members: BTreeMap<&str, BTreeMap<i32, SpaceNo>> = BTreeMap::new();
         for (id, member) in &self.members {
             let of_group = members.entry(&member.group).or_default();
             of_group.insert(member.pid, *id);
@@ -186,7 +187,7 @@ impl IdleGroups {
         for (number, spaces) in members.values().enumerate() {
             of_space.extend(spaces.values().map(|space| (*space, number)));
         }
-        let part_of = |parts: &BTreeMap<SpaceId, usize>, id| parts.get(&id).copied();
+        let part_of = |parts: &BTreeMap<SpaceNo, usize>, id| parts.get(&id).copied();
         let (by_group, total) = self.pages.count(members.len(), |id| part_of(&of_space, id));
         // The programs of all groups, counted at once.
         let mut programs_of: Vec<Vec<Program>> = Vec::new();
@@ -282,7 +283,7 @@ fn safe_budget(group: &RankedGroup) -> Option<SafeBudget> {
 
 fn rank(
     program: Program,
-    spaces: &BTreeMap<i32, SpaceId>,
+    spaces: &BTreeMap<i32, SpaceNo>,
     ages: &Ages,
     age: Duration,
 ) -> RankedProgram {
@@ -317,7 +318,7 @@ mod tests {
     use strata_linux::process::MappingClass;
 
     /// Tells a walk of a space that has so many pages, of which the first ones were accessed.
-    fn tell(groups: &mut IdleGroups, space: SpaceId, nr_pages: usize, nr_accessed: usize) {
+    fn tell(groups: &mut IdleGroups, space: SpaceNo, nr_pages: usize, nr_accessed: usize) {
         let mapping = mapping(0, 512, MappingClass::Anon);
         let mut record = TableRecord::empty(TableNo(0), TableShape::Pages);
         record.present = bits::run(0, nr_pages);
@@ -365,16 +366,16 @@ mod tests {
                 group: group.to_owned(),
                 pid: space as i32 + 10,
             };
-            groups.members.insert(SpaceId(space), member);
-            groups.pages.appear(SpaceId(space), None);
+            groups.members.insert(SpaceNo(space), member);
+            groups.pages.appear(SpaceNo(space), None);
         }
         for at_s in 0..=10 {
             groups.pages.start_walk(Duration::from_secs(at_s));
-            tell(&mut groups, SpaceId(0), 500, 450);
-            tell(&mut groups, SpaceId(1), 100, 10);
+            tell(&mut groups, SpaceNo(0), 500, 450);
+            tell(&mut groups, SpaceNo(1), 100, 10);
             // Accessed once, in the middle of the watch.
-            tell(&mut groups, SpaceId(2), 30, if at_s == 5 { 30 } else { 0 });
-            tell(&mut groups, SpaceId(3), 0, 0);
+            tell(&mut groups, SpaceNo(2), 30, if at_s == 5 { 30 } else { 0 });
+            tell(&mut groups, SpaceNo(3), 0, 0);
         }
         let each = |pids: &[i32]| {
             let program = |pid: &i32| Program {

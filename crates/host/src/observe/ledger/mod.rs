@@ -35,7 +35,7 @@ pub use nodes::NodeStatus;
 pub use report::{Figures, IdleReport, MappingReport, WatchCost, WindowReport, WorkingSetReport};
 
 use super::guest;
-use super::{Observer, Piece, SpaceId, Visitor, Walked};
+use super::{Observer, Piece, Visitor, Walked};
 use family::Families;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -81,7 +81,7 @@ impl Space {
 pub struct AgedPages {
     ledger: Ledger,
     families: Families,
-    spaces: BTreeMap<SpaceId, Space>,
+    spaces: BTreeMap<SpaceNo, Space>,
     /// Memory nodes as they were when that was asked last; `None`: nobody has asked yet.
     nodes: Option<Nodes>,
     /// Walks tell them apart.
@@ -161,15 +161,15 @@ impl AgedPages {
     }
 
     /// A space is in this group from now on, with what was taken of it.
-    pub fn set_group(&mut self, space: SpaceId, group: GroupId) {
-        self.ledger.moved(SpaceNo(space.0), group);
+    pub fn set_group(&mut self, space: SpaceNo, group: GroupId) {
+        self.ledger.moved(space, group);
     }
 
     /// Files that spaces of a group map and whose path fits.
     pub fn files_of(&self, group: GroupId, fits: impl Fn(&str) -> bool) -> BTreeSet<ObjectNo> {
         let spaces = self.ledger.spaces().filter(|(_, of)| *of == group);
         let places = spaces.flat_map(|(no, _)| {
-            let space = self.spaces.get(&SpaceId(no.0));
+            let space = self.spaces.get(&no);
             let names = space.map_or(&[][..], |space| &space.names);
             self.ledger.places(no).iter().zip(names)
         });
@@ -186,7 +186,7 @@ impl AgedPages {
     /// Groups in which a space holds memory of a guest.
     pub fn guest_groups(&self) -> BTreeSet<GroupId> {
         let holds_guest = |no: SpaceNo| {
-            let space = self.spaces.get(&SpaceId(no.0));
+            let space = self.spaces.get(&no);
             space.is_some_and(|space| space.holds_guest)
         };
         let spaces = self.ledger.spaces().filter(|(no, _)| holds_guest(*no));
@@ -209,7 +209,7 @@ impl AgedPages {
     }
 
     /// What is in memory, by age, of some spaces.
-    pub fn census_of(&self, is_meant: impl Fn(SpaceId) -> bool) -> Census {
+    pub fn census_of(&self, is_meant: impl Fn(SpaceNo) -> bool) -> Census {
         let mut numbers: BTreeMap<(&str, MappingClass), usize> = BTreeMap::new();
         let mut mappings: Vec<MappingAges> = Vec::new();
         let meant = self.spaces.iter().filter(|(id, _)| is_meant(**id));
@@ -225,10 +225,9 @@ impl AgedPages {
             });
         }
         let number_of = |no: SpaceNo, index: usize| {
-            let id = SpaceId(no.0);
-            let (name, class) = self.spaces.get(&id)?.names.get(index)?;
+            let (name, class) = self.spaces.get(&no)?.names.get(index)?;
             let number = numbers.get(&(&**name, *class)).copied();
-            number.filter(|_| is_meant(id))
+            number.filter(|_| is_meant(no))
         };
         let (parts, total) = self.count_by(mappings.len(), number_of);
         for (no, index) in self.ledger.held_places() {
@@ -254,9 +253,9 @@ impl AgedPages {
     pub fn count(
         &self,
         nr_parts: usize,
-        part_of: impl Fn(SpaceId) -> Option<usize>,
+        part_of: impl Fn(SpaceNo) -> Option<usize>,
     ) -> (Vec<Ages>, Ages) {
-        self.count_by(nr_parts, |no, _| part_of(SpaceId(no.0)))
+        self.count_by(nr_parts, |no, _| part_of(no))
     }
 
     fn count_by(
@@ -284,13 +283,13 @@ impl AgedPages {
         (all, total)
     }
 
-    fn appear(&mut self, space: SpaceId, process: Option<&Process>) {
+    fn appear(&mut self, space: SpaceNo, process: Option<&Process>) {
         let family = self.families.of(space, process);
-        self.ledger.appeared(SpaceNo(space.0), NO_GROUP, family);
+        self.ledger.appeared(space, NO_GROUP, family);
         self.spaces.insert(space, Space::default());
     }
 
-    fn begin_space(&mut self, space: SpaceId, mappings: &[Mapping], holds_guest: bool) {
+    fn begin_space(&mut self, space: SpaceNo, mappings: &[Mapping], holds_guest: bool) {
         let Some(names) = self.spaces.get_mut(&space).map(|space| &mut space.names) else {
             return;
         };
@@ -307,7 +306,7 @@ impl AgedPages {
                 names.push((Arc::clone(&mapping.name), mapping.class));
             }
         }
-        self.ledger.begin(SpaceNo(space.0), places);
+        self.ledger.begin(space, places);
     }
 }
 
@@ -346,23 +345,23 @@ fn object_of(file: &FilePart, mapping: &Mapping) -> ObjectNo {
 }
 
 impl Visitor for AgedPages {
-    fn appeared(&mut self, space: SpaceId, process: &Arc<Process>) {
+    fn appeared(&mut self, space: SpaceNo, process: &Arc<Process>) {
         self.appear(space, Some(process));
     }
 
-    fn ended(&mut self, space: SpaceId) {
+    fn ended(&mut self, space: SpaceNo) {
         self.families.ended(space);
-        self.ledger.ended(SpaceNo(space.0));
+        self.ledger.ended(space);
         self.spaces.remove(&space);
     }
 
-    fn begin(&mut self, space: SpaceId, process: &Process, mappings: &Arc<Vec<Mapping>>) {
+    fn begin(&mut self, space: SpaceNo, process: &Process, mappings: &Arc<Vec<Mapping>>) {
         let known = self.spaces.get_mut(&space);
         if known
             .as_ref()
             .is_some_and(|known| known.nr_walks % LOOK_AGAIN_EVERY == 0)
         {
-            self.ledger.may_go_again(SpaceNo(space.0));
+            self.ledger.may_go_again(space);
         }
         let holds_guest = known.is_some_and(|known| known.look_for_guest(process, mappings));
         self.begin_space(space, mappings, holds_guest);
@@ -387,16 +386,16 @@ impl Visitor for AgedPages {
         }
     }
 
-    fn wants_mappers(&mut self, space: SpaceId) -> bool {
+    fn wants_mappers(&mut self, space: SpaceNo) -> bool {
         self.families.is_due(space)
     }
 
-    fn mappers(&mut self, space: SpaceId, table: TableNo, known: Bits512, several: Bits512) {
+    fn mappers(&mut self, space: SpaceNo, table: TableNo, known: Bits512, several: Bits512) {
         self.ledger
-            .mapped_by_several(SpaceNo(space.0), table.0, &known.0, &several.0);
+            .mapped_by_several(space, table.0, &known.0, &several.0);
     }
 
-    fn end(&mut self, space: SpaceId, is_whole: bool) {
-        self.ledger.end(SpaceNo(space.0), is_whole);
+    fn end(&mut self, space: SpaceNo, is_whole: bool) {
+        self.ledger.end(space, is_whole);
     }
 }

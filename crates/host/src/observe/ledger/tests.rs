@@ -24,7 +24,7 @@ struct Found {
 /// Tells a walk of `pages` (from address 0 on) as the observer would.
 fn tell(
     idle: &mut AgedPages,
-    space: SpaceId,
+    space: SpaceNo,
     mappings: &[Mapping],
     pages: &[Found],
     tables: usize,
@@ -55,10 +55,10 @@ fn tell(
     idle.end(space, tables * TABLE_ENTRIES >= pages.len());
 }
 
-const HERE: SpaceId = SpaceId(0);
+const HERE: SpaceNo = SpaceNo(0);
 
 /// Knows of these spaces, and nothing of their pages.
-fn watching(spaces: &[SpaceId]) -> AgedPages {
+fn watching(spaces: &[SpaceNo]) -> AgedPages {
     let mut pages = AgedPages::new();
     for space in spaces {
         pages.appear(*space, None);
@@ -124,8 +124,8 @@ fn mappings_of_one_name_and_class_are_counted_together_largest_first() {
         mapping(300, 512, MappingClass::Anon, ""),
         mapping(600, 700, MappingClass::FileShared, "/nothing-there"),
     ];
-    let mut idle = watching(&[SpaceId(1), SpaceId(2)]);
-    for space in [SpaceId(1), SpaceId(2)] {
+    let mut idle = watching(&[SpaceNo(1), SpaceNo(2)]);
+    for space in [SpaceNo(1), SpaceNo(2)] {
         idle.start_walk(Duration::ZERO);
         tell(&mut idle, space, &mappings, &present(0..0), 1);
     }
@@ -142,10 +142,10 @@ fn mappings_of_one_name_and_class_are_counted_together_largest_first() {
         [(String::new(), 4, 624), (lib(), 2, 200), (lib(), 2, 100)]
     );
     assert_eq!(
-        told(&idle.census_of(|space| space == SpaceId(2))),
+        told(&idle.census_of(|space| space == SpaceNo(2))),
         [(String::new(), 2, 312), (lib(), 1, 100), (lib(), 1, 50)]
     );
-    assert_eq!(told(&idle.census_of(|space| space == SpaceId(3))), []);
+    assert_eq!(told(&idle.census_of(|space| space == SpaceNo(3))), []);
 }
 
 /// A mapping of a file's pages from the one at `at_page` on.
@@ -163,7 +163,7 @@ fn of_file(mapping: Mapping, inode: u64, at_page: u64) -> Mapping {
 
 #[test]
 fn a_page_of_a_file_counts_once_however_many_processes_map_it_wherever() {
-    let [one, two] = [SpaceId(1), SpaceId(2)];
+    let [one, two] = [SpaceNo(1), SpaceNo(2)];
     let mut pages = watching(&[one, two]);
     let lib = |first, end| mapping(first, end, MappingClass::FilePrivate, "/lib");
     let data = |first, end| mapping(first, end, MappingClass::FileShared, "/data");

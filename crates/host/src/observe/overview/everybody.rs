@@ -8,13 +8,14 @@
 //! - I1: all walks together take no more than the share of the time since the overview was opened, and [`BURST_NS`].
 
 use super::super::ledger::{AgedPages, Census};
-use super::super::{Observer, SpaceId, Subject, SubjectError};
+use super::super::{Observer, Subject, SubjectError};
 use super::snapshot::{AgesView, Snapshot};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use strata_linux::access::AccessChoice;
 use strata_linux::process::thread_cpu_ns;
+use strata_lru::SpaceNo;
 
 /// Processor time that may be taken at once, so that ages are known soon.
 const BURST_NS: f64 = 200e6;
@@ -123,11 +124,11 @@ impl Everybody {
         let Watch {
             observer, pages, ..
         } = &self.watch;
-        let of_pid: BTreeMap<i32, SpaceId> = observer
+        let of_pid: BTreeMap<i32, SpaceNo> = observer
             .processes()
             .map(|(space, process)| (process.pid(), space))
             .collect();
-        let spaces_of = |target: &Asked<'_>| -> Vec<SpaceId> {
+        let spaces_of = |target: &Asked<'_>| -> Vec<SpaceNo> {
             let spaces = target.pids.iter().filter_map(|pid| of_pid.get(pid));
             spaces.copied().collect()
         };
@@ -159,10 +160,10 @@ impl Everybody {
 }
 
 /// Numbers of targets that have no space in common, and the part of each space among them.
-type Round = (Vec<usize>, BTreeMap<SpaceId, usize>);
+type Round = (Vec<usize>, BTreeMap<SpaceNo, usize>);
 
 /// Parts targets so that no two of a round have a space in common. Those without a space are in none.
-fn in_rounds(targets: impl Iterator<Item = Vec<SpaceId>>) -> Vec<Round> {
+fn in_rounds(targets: impl Iterator<Item = Vec<SpaceNo>>) -> Vec<Round> {
     let mut rounds: Vec<Round> = Vec::new();
     for (number, spaces) in targets.enumerate() {
         if spaces.is_empty() {
@@ -194,7 +195,7 @@ mod tests {
 
     #[test]
     fn groups_in_groups_are_counted_one_after_the_other_and_neighbours_at_once() {
-        let spaces = |numbers: &[u32]| numbers.iter().copied().map(SpaceId).collect::<Vec<_>>();
+        let spaces = |numbers: &[u32]| numbers.iter().copied().map(SpaceNo).collect::<Vec<_>>();
         let targets = [
             spaces(&[1, 2, 3]),
             spaces(&[1]),
@@ -205,7 +206,7 @@ mod tests {
         let rounds = in_rounds(targets.into_iter());
         let numbers: Vec<Vec<usize>> = rounds.iter().map(|(numbers, _)| numbers.clone()).collect();
         assert_eq!(numbers, [vec![0], vec![1, 2], vec![3]]);
-        assert_eq!(rounds[1].1.get(&SpaceId(3)), Some(&1));
+        assert_eq!(rounds[1].1.get(&SpaceNo(3)), Some(&1));
         let many = (0..100).map(|_| spaces(&[7]));
         assert_eq!(in_rounds(many).len(), NR_COUNTS_MAX);
     }

@@ -6,7 +6,7 @@
 //!
 //! **Owns** what of a record is an entry, and a young one. **Does not own** the figures (the engine).
 
-use crate::pages::places::SpaceNo;
+use crate::pages::places::SpaceSlot;
 use strata_linux::access::{Bits512, TableRecord, TableShape};
 use strata_linux::bits;
 use strata_lru::TableId;
@@ -17,7 +17,7 @@ const TABLE_BITS: u32 = 36;
 
 /// What was read of a table; `None` where nothing that can be reclaimed is mapped, or there is no table
 /// any more. `covered` are the entries of mappings that can be reclaimed.
-pub(crate) fn walked(space: SpaceNo, record: &TableRecord, covered: Bits512) -> Option<Walked> {
+pub(crate) fn walked(space: SpaceSlot, record: &TableRecord, covered: Bits512) -> Option<Walked> {
     let held = [
         record.present,
         record.swapped,
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
     use strata_linux::addr::TableNo;
 
-    const SPACE: SpaceNo = SpaceNo(3);
+    const SPACE: SpaceSlot = SpaceSlot(3);
 
     fn record(shape: TableShape, present: Bits512, accessed: Bits512) -> TableRecord {
         TableRecord {

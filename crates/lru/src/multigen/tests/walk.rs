@@ -1,13 +1,13 @@
 //! What walks leave out, and what they never leave out.
 
 use super::*;
-use crate::walk::{NextSpace, Scan, SpaceId, TableBit, TableId, TableScan, Walk, WalkRules};
+use crate::walk::{NextSpace, Scan, SpaceSlot, TableBit, TableId, TableScan, Walk, WalkRules};
 
 /// Of 512 entries the fewest that make a table dense.
 const NR_YOUNG_DENSE: u32 = 64;
 
 impl Bench {
-    fn add_spaces(&mut self, count: usize) -> Vec<SpaceId> {
+    fn add_spaces(&mut self, count: usize) -> Vec<SpaceSlot> {
         let add = |_| self.engine.space_added(self.group).unwrap();
         (0..count).map(add).collect()
     }
@@ -20,7 +20,7 @@ impl Bench {
     }
 
     /// What one walker is handed until nothing is left, and whether it made a generation.
-    fn walk_alone(&mut self, scan: Scan) -> (Vec<SpaceId>, bool) {
+    fn walk_alone(&mut self, scan: Scan) -> (Vec<SpaceSlot>, bool) {
         let mut walk = self.begin(scan);
         let mut spaces = Vec::new();
         while let NextSpace::Space(space) = self.engine.next_space(&mut walk) {

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::walk::{
-    LookAround, LookAroundBy, NextSpace, Scan, SpaceId, TableBit, TableId, TableScan, Walk,
+    LookAround, LookAroundBy, NextSpace, Scan, SpaceSlot, TableBit, TableId, TableScan, Walk,
 };
 
 /// Of 512 entries the fewest that make a table dense.
@@ -63,10 +63,10 @@ struct NodeModel {
     nr_ended: u64,
     nr_born: u64,
     /// Taken or passed over in this iteration.
-    seen: BTreeSet<SpaceId>,
+    seen: BTreeSet<SpaceSlot>,
     /// Taken or passed over in any.
-    known: BTreeSet<SpaceId>,
-    has_run: BTreeSet<SpaceId>,
+    known: BTreeSet<SpaceSlot>,
+    has_run: BTreeSet<SpaceSlot>,
     /// Tables noted as dense, by parity of the generation; `None` before the filter is in use.
     dense: [Option<BTreeSet<u8>>; 2],
 }
@@ -81,7 +81,7 @@ struct Walker {
 
 struct WalkPair {
     bench: Bench,
-    row: Vec<SpaceId>,
+    row: Vec<SpaceSlot>,
     nodes: [NodeModel; 2],
     walkers: Vec<Walker>,
     neighbour: FolioId,
@@ -106,7 +106,7 @@ impl WalkPair {
         }
     }
 
-    fn forget(&mut self, space: SpaceId) {
+    fn forget(&mut self, space: SpaceSlot) {
         self.row.retain(|of| *of != space);
         for node in &mut self.nodes {
             node.seen.remove(&space);

@@ -190,7 +190,7 @@ fn ratios_table(ratios: &ArmRatios) -> String {
 fn warnings(comparison: &Comparison) -> BTreeMap<String, usize> {
     let mut found = BTreeMap::new();
     for run in &comparison.runs {
-        for warning in &run.warnings {
+        for warning in &run.outcome.warnings {
             *found.entry(format!("{}: {warning}", run.arm)).or_default() += 1;
         }
     }

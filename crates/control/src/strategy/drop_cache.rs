@@ -178,7 +178,10 @@ impl DropCache {
         let config = self.config;
         let files = found.files.iter_mut();
         let mut files: Vec<&mut FileCache> = files.collect();
-        files.sort_by_key(|of| (returned_percent(of), Reverse(of.once_idle_bytes)));
+        files.sort_by_key(|of| {
+            let returned = percent(of.returned_bytes, of.dropped_bytes);
+            (returned, Reverse(of.once_idle_bytes))
+        });
         let mut actions = Vec::new();
         let mut all_bytes = 0;
         for (reads, wanted_bytes) in [(Reads::Once, wanted_bytes), (Reads::Again, excess_bytes)] {
@@ -223,10 +226,6 @@ pub(crate) fn last_tier(tiers: &Controller, nr_tiers: usize) -> usize {
 }
 
 /// How much of what was dropped came back.
-fn returned_percent(of: &FileCache) -> u64 {
-    percent(of.returned_bytes, of.dropped_bytes)
-}
-
 fn percent(returned: u64, dropped: u64) -> u64 {
     returned.saturating_mul(ALL_PERCENT) / dropped.max(1)
 }

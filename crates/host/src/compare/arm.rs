@@ -28,8 +28,9 @@ use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
+use super::comparison::Outcome;
 use super::disks;
-use super::figures::{Figures, Metric};
+use super::figures::Metric;
 use super::kernel_threads::KernelThreads;
 use super::neighbours::Neighbours;
 use super::output::Output;
@@ -58,21 +59,6 @@ const LOOKS_IN_GROUP: u64 = 10;
 const LEFT_GROUP: &str = "the command left its cgroup: what it used there is not in these figures";
 /// Lines of the output that a message quotes.
 const QUOTED_LINES: usize = 5;
-
-/// What became of a run.
-#[derive(Debug)]
-pub(super) struct Outcome {
-    pub(super) figures: Figures,
-    /// The command's status, as a shell has it.
-    pub(super) exit_status: u8,
-    pub(super) is_oom_kill: bool,
-    /// Why the run does not count; `None` if the command did well.
-    pub(super) failure: Option<String>,
-    /// Numbers that were asked for and did not occur in the output.
-    pub(super) unmatched: Vec<String>,
-    pub(super) warnings: Vec<String>,
-    pub(super) nr_memory_samples: u64,
-}
 
 /// The program while it is under way.
 #[derive(Debug)]
@@ -124,7 +110,7 @@ pub(super) fn run_arm(
     spec.signals = inherited;
     spec.output = Some(to);
     let strata = spawn(spec).map_err(|source| CompareError::Launch { source })?;
-    let mut watch = Watch {
+    let mut watch = ArmWatch {
         strata,
         pipe: File::from(from),
         output: Output::new(config.throughput.as_ref(), config.operations.as_ref()),
@@ -182,7 +168,7 @@ fn words(
 
 /// A run in progress.
 #[derive(Debug)]
-struct Watch<'a> {
+struct ArmWatch<'a> {
     strata: Child,
     pipe: File,
     output: Output<'a>,
@@ -193,7 +179,7 @@ struct Watch<'a> {
     told: Option<(Instant, Option<Signal>)>,
 }
 
-impl Watch<'_> {
+impl ArmWatch<'_> {
     /// Watches until Strata has ended; its exit status.
     fn watch_until_end(&mut self, wanted: &dyn Fn() -> Wanted) -> Result<u8, CompareError> {
         let mut has_started = false;

@@ -30,6 +30,14 @@ pub struct Run {
     pub limit_bytes: Option<u64>,
     /// Whether the run counts in the figures.
     pub is_counted: bool,
+    /// What became of it.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+}
+
+/// What became of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
     /// The command's status, as a shell has it.
     pub exit_status: u8,
     /// Whether the kernel killed the command for lack of memory.
@@ -42,6 +50,9 @@ pub struct Run {
     pub figures: Figures,
     /// What `strata run` warned of.
     pub warnings: Vec<String>,
+    /// Numbers that were asked for and did not occur in the output.
+    #[serde(skip)]
+    pub unmatched: Vec<String>,
 }
 
 /// The figures of one arm over all rounds.
@@ -110,8 +121,8 @@ impl Comparison {
             let other = of(below).find(|other| other.round == run.round)?;
             Some((
                 run.round,
-                run.figures.get(metric)?,
-                other.figures.get(metric)?,
+                run.outcome.figures.get(metric)?,
+                other.outcome.figures.get(metric)?,
             ))
         });
         rounds.collect()
@@ -128,7 +139,7 @@ impl Comparison {
         let of = |arm: Arm| counted.iter().filter(move |run| run.arm == arm);
         let summary = |arm: &Arm| {
             let figures = Metric::ALL.into_iter().filter_map(|metric| {
-                let values = of(*arm).filter_map(|run| run.figures.get(metric));
+                let values = of(*arm).filter_map(|run| run.outcome.figures.get(metric));
                 let values: Vec<f64> = values.collect();
                 Some((metric, spread(&values, metric.better())?))
             });
@@ -136,8 +147,8 @@ impl Comparison {
             ArmSummary {
                 arm: *arm,
                 nr_runs: of(*arm).count(),
-                nr_failed_runs: ran().filter(|run| run.failure.is_some()).count(),
-                nr_oom_kills: ran().filter(|run| run.is_oom_kill).count(),
+                nr_failed_runs: ran().filter(|run| run.outcome.failure.is_some()).count(),
+                nr_oom_kills: ran().filter(|run| run.outcome.is_oom_kill).count(),
                 figures: figures.collect(),
             }
         };

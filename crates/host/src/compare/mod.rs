@@ -36,7 +36,7 @@ use std::process::{Command, Stdio};
 
 pub use arms::{Arm, ArmKind, KernelLimit};
 use arms::{arms, order};
-pub use comparison::{ArmRatios, ArmSummary, COMPARISON_VERSION, Comparison, Run};
+pub use comparison::{ArmRatios, ArmSummary, COMPARISON_VERSION, Comparison, Outcome, Run};
 pub use figures::{Better, Figures, Metric};
 pub use output::{Pattern, PatternError};
 use strata_linux::plain;
@@ -267,12 +267,7 @@ pub fn compare(
                     arm,
                     limit_bytes,
                     is_counted: failure.is_none(),
-                    exit_status: outcome.exit_status,
-                    is_oom_kill: outcome.is_oom_kill,
-                    failure: outcome.failure,
-                    nr_memory_samples: outcome.nr_memory_samples,
-                    figures: outcome.figures,
-                    warnings: outcome.warnings,
+                    outcome,
                 });
             }
             match failure_is_own {

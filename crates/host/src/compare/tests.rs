@@ -107,12 +107,15 @@ fn run(round: u32, of: Arm, wall_ms: f64, is_counted: bool) -> Run {
         arm: of,
         limit_bytes: of.budget_bytes,
         is_counted,
-        exit_status: 0,
-        is_oom_kill: !is_counted,
-        failure: (!is_counted).then(|| "killed".to_owned()),
-        nr_memory_samples: 0,
-        figures,
-        warnings: Vec::new(),
+        outcome: Outcome {
+            exit_status: 0,
+            is_oom_kill: !is_counted,
+            failure: (!is_counted).then(|| "killed".to_owned()),
+            nr_memory_samples: 0,
+            figures,
+            warnings: Vec::new(),
+            unmatched: Vec::new(),
+        },
     }
 }
 

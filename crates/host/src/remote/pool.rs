@@ -43,7 +43,7 @@ pub(super) struct Pool {
     language: Language,
     clients: Vec<Client>,
     /// Clients that have gone: nobody waits for the answers to what they asked.
-    left: Vec<ClientId>,
+    pub(super) left: Vec<ClientId>,
     accepts_from: Option<Instant>,
 }
 
@@ -118,11 +118,6 @@ impl Pool {
         let left = self.clients.iter().filter(|client| client.talk.has_left());
         self.left.extend(left.map(|client| client.id));
         self.clients.retain(|client| !client.talk.is_over());
-    }
-
-    /// Who went away, since the last call, while its question was out.
-    pub(super) fn take_left(&mut self) -> Vec<ClientId> {
-        std::mem::take(&mut self.left)
     }
 
     /// Gives a client its answer; one that is gone needs none.

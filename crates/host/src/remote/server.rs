@@ -260,8 +260,8 @@ impl Talker {
                     self.ask(client, asked, now)
                 });
                 self.next_id = next_id;
+                self.left.append(&mut pool.left);
             }
-            self.left.extend(pools.iter_mut().flat_map(Pool::take_left));
             self.pools = pools;
             self.tell_of_left();
             // Fresh metrics are answered from here, without a question.

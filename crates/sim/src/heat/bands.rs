@@ -113,8 +113,6 @@ pub struct AgeClass {
 /// A recording as it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordingHeat {
-    /// Time of the first column, microseconds since the recording began.
-    pub first_us: u64,
     /// Time of a column.
     pub width_us: u64,
     /// By column, those that are filled.

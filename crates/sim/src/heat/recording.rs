@@ -430,7 +430,6 @@ impl Counting {
         let mut totals = self.totals;
         totals.truncate(self.last_column + 1);
         RecordingHeat {
-            first_us: columns.first,
             width_us: columns.width,
             totals,
             bands: self.bands,

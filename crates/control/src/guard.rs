@@ -11,10 +11,10 @@
 //! (the host, or the simulator).
 //!
 //! **Invariants**
-//! - I1: no more goes of a kind than its keeper has room for, nor more anonymous pages than there is room in swap.
-//! - I2: the same ledger and keepers give the same choice.
+//! - I1: no more goes of a kind than its holder has room for, nor more anonymous pages than there is room in swap.
+//! - I2: the same ledger and holders give the same choice.
 
-use crate::promise::{Found, Keeper};
+use crate::promise::{Found, PromiseHolder};
 use std::cell::OnceCell;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
@@ -34,7 +34,7 @@ pub struct Member<'a> {
     /// Who it is.
     pub group: GroupId,
     /// What keeps its promise.
-    pub keeper: &'a Keeper,
+    pub holder: &'a PromiseHolder,
     /// What of it counts as idle, as [`idle`] tells.
     pub idle: NrPages,
     /// What went since the walk.
@@ -77,9 +77,9 @@ impl Leaning {
         }
     }
 
-    fn kinds(self, keeper: &Keeper) -> Vec<Kind> {
+    fn kinds(self, holder: &PromiseHolder) -> Vec<Kind> {
         match self {
-            Leaning::ByReturns => keeper.order().to_vec(),
+            Leaning::ByReturns => holder.order().to_vec(),
             Leaning::FileOnly => vec![Kind::File],
             Leaning::FileFirst => vec![Kind::File, Kind::Anon],
             Leaning::AnonFirst => vec![Kind::Anon, Kind::File],
@@ -146,8 +146,14 @@ impl Walked {
         self.returned.get(&group).copied().unwrap_or_default()
     }
 
-    /// Has a group's keeper look at its promise.
-    pub fn look(&self, keeper: &mut Keeper, at: Duration, group: GroupId, counted: Counted<'_>) {
+    /// Has a group's holder look at its promise.
+    pub fn look(
+        &self,
+        holder: &mut PromiseHolder,
+        at: Duration,
+        group: GroupId,
+        counted: Counted<'_>,
+    ) {
         let mapped = self.mapped.get(&group);
         let of_cache = |nr_pages| NrPages::only(Kind::File, nr_pages);
         let idle_for = |age| {
@@ -162,7 +168,7 @@ impl Walked {
             let of_cache = of_cache((counted.cache_used_after)(age));
             of_mapped.chain([of_cache]).sum()
         };
-        keeper.look(
+        holder.look(
             at,
             &Found {
                 resident: counted.resident,
@@ -214,10 +220,10 @@ impl Counted<'static> {
 }
 
 /// What of a group counts as idle: each kind by its own age. `idle_for` tells what was not accessed for so long.
-pub fn idle(keeper: &Keeper, idle_for: impl Fn(Duration) -> NrPages) -> NrPages {
+pub fn idle(holder: &PromiseHolder, idle_for: impl Fn(Duration) -> NrPages) -> NrPages {
     NrPages {
-        anon: idle_for(keeper.age(Kind::Anon)).anon,
-        file: idle_for(keeper.age(Kind::File)).file,
+        anon: idle_for(holder.age(Kind::Anon)).anon,
+        file: idle_for(holder.age(Kind::File)).file,
     }
 }
 
@@ -235,7 +241,7 @@ pub fn choose<'a>(
     members.sort_by_key(|member| Reverse(member.idle.total()));
     for member in members {
         let mut offer = Offer::default();
-        for kind in member.leaning.kinds(member.keeper) {
+        for kind in member.leaning.kinds(member.holder) {
             // Where a group has nothing old its pages are not gone through once more.
             if member.idle.of(kind) == 0 {
                 continue;
@@ -243,13 +249,13 @@ pub fn choose<'a>(
             let left = member.nr_pages_max.saturating_sub(offer.planned.total());
             let mut spent = member.went;
             spent += offer.planned;
-            let room = member.keeper.room(kind, spent).min(left);
+            let room = member.holder.room(kind, spent).min(left);
             let picker = picker.get_or_init(|| ledger.picker());
             let pages = picker.candidates(&Query {
                 group: member.group,
                 kind: Some(kind),
-                older_than: member.keeper.age(kind),
-                code_older_than: code_age(member.keeper.age(kind), member.spares_code),
+                older_than: member.holder.age(kind),
+                code_older_than: code_age(member.holder.age(kind), member.spares_code),
                 objects: None,
                 on: member.on,
                 nr_pages_max: match kind {
@@ -331,16 +337,16 @@ mod tests {
         let footprint = NrPages::only(Kind::File, 20_000);
         let none = NrPages::default();
         let room_after = |nr_idle: u64, nr_used: u64| {
-            let mut keeper = Keeper::new(promise);
+            let mut holder = PromiseHolder::new(promise);
             for look in 0..5 {
                 let counted = Counted {
                     cache_idle_for: &|age| if age <= 2 * MINUTE { nr_idle } else { 0 },
                     cache_used_after: &|_| nr_used,
                     ..Counted::without_cache(footprint, none, none)
                 };
-                Walked::default().look(&mut keeper, MINUTE * look, GroupId(0), counted);
+                Walked::default().look(&mut holder, MINUTE * look, GroupId(0), counted);
             }
-            keeper.room(Kind::File, none)
+            holder.room(Kind::File, none)
         };
         let unknown = room_after(0, 0);
         assert!(
@@ -357,7 +363,7 @@ mod tests {
     #[test]
     fn the_group_with_most_idle_gives_first_and_the_next_what_swap_has_room_for() {
         let ledger = ledger();
-        let mut keeper = Keeper::new(Promise {
+        let mut holder = PromiseHolder::new(Promise {
             share_per_min: 0.002,
             min_age: MINUTE,
             stall_share: STALL_SHARE,
@@ -367,7 +373,7 @@ mod tests {
         let none = NrPages::default();
         let walked = Walked::default();
         walked.look(
-            &mut keeper,
+            &mut holder,
             Duration::ZERO,
             GroupId(0),
             Counted::without_cache(resident, none, none),
@@ -375,8 +381,8 @@ mod tests {
         let ages = ledger.count(2, |space, _| Some(space.0 as usize)).parts;
         let member = |number: u16| Member {
             group: GroupId(number),
-            keeper: &keeper,
-            idle: idle(&keeper, |age| ages[usize::from(number)].idle_for(age)),
+            holder: &holder,
+            idle: idle(&holder, |age| ages[usize::from(number)].idle_for(age)),
             went: NrPages::default(),
             nr_pages_max: if number == 1 { 500 } else { u64::MAX },
             leaning: Leaning::ByReturns,

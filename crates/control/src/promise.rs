@@ -7,7 +7,7 @@
 //!
 //! The promise is a share of the group's footprint (what is in memory, and what is away by our hand) that may come back
 //! within a minute. Three things keep it:
-//! - **Age.** Only what was not accessed for [`Keeper::age`] may go. For each kind it is the age at which most can be away:
+//! - **Age.** Only what was not accessed for [`PromiseHolder::age`] may go. For each kind it is the age at which most can be away:
 //!   the longer the age, the less is old enough, and the less of that is used again (`hazard`).
 //! - **Amount.** So much may be away as would, at the rate at which idle memory of that age is used again, use up half of
 //!   what the promise allows: little while nothing is known, and all once it is seen to stay idle.
@@ -115,7 +115,7 @@ struct Known {
 
 /// Keeps the promise of one group.
 #[derive(Clone, Debug)]
-pub struct Keeper {
+pub struct PromiseHolder {
     promise: Promise,
     anon: Known,
     file: Known,
@@ -134,9 +134,9 @@ pub struct Keeper {
     kept_since: Duration,
 }
 
-impl Keeper {
+impl PromiseHolder {
     /// Nothing is known yet: the age is the least there may be.
-    pub fn new(promise: Promise) -> Keeper {
+    pub fn new(promise: Promise) -> PromiseHolder {
         let hazards = Hazards::new();
         let known = Known {
             hazards,
@@ -145,7 +145,7 @@ impl Keeper {
             of_idle: hazards.of_idle(promise.min_age, promise.min_age, 0),
             of_away: 0.0,
         };
-        Keeper {
+        PromiseHolder {
             promise,
             anon: known,
             file: known,
@@ -368,8 +368,8 @@ mod tests {
 
     const FOOTPRINT: u64 = 100_000;
 
-    fn keeper() -> Keeper {
-        Keeper::new(Promise {
+    fn holder() -> PromiseHolder {
+        PromiseHolder::new(Promise {
             share_per_min: 0.002,
             min_age: Duration::from_secs(60),
             stall_share: STALL_SHARE,
@@ -384,8 +384,8 @@ mod tests {
     }
 
     /// A walk of a group of which nothing is idle and this came back.
-    fn look(keeper: &mut Keeper, at: Duration, returned: NrPages) {
-        keeper.look(
+    fn look(holder: &mut PromiseHolder, at: Duration, returned: NrPages) {
+        holder.look(
             at,
             &Found {
                 resident: anon(FOOTPRINT),
@@ -400,7 +400,7 @@ mod tests {
     /// Looks every ten seconds at a group of which 70,000 pages have been idle since the beginning, and of these so many are
     /// used again in ten seconds while they are in memory; what is away by a time, and the age then.
     fn away_after(seconds: u64, nr_used: u64) -> (u64, Duration) {
-        let mut keeper = keeper();
+        let mut holder = holder();
         let (mut away, mut too_young) = (0, 0);
         for at_s in (0..=seconds).step_by(10) {
             let at = Duration::from_secs(at_s);
@@ -410,7 +410,7 @@ mod tests {
             let returned = nr_used * too_young / 70_000;
             (away, too_young) = (away - returned, too_young - returned);
             let idle = 70_000 - away;
-            keeper.look(
+            holder.look(
                 at,
                 &Found {
                     resident: anon(FOOTPRINT - away),
@@ -420,15 +420,15 @@ mod tests {
                     used_after: &|age| if_old(age, if is_used(age) { nr_used } else { 0 }),
                 },
             );
-            if keeper.age(Kind::Anon) <= at {
-                let room = keeper.room(Kind::Anon, NrPages::default()).min(idle);
+            if holder.age(Kind::Anon) <= at {
+                let room = holder.room(Kind::Anon, NrPages::default()).min(idle);
                 away += room;
-                if is_used(keeper.age(Kind::Anon)) {
+                if is_used(holder.age(Kind::Anon)) {
                     too_young += room;
                 }
             }
         }
-        (away, keeper.age(Kind::Anon))
+        (away, holder.age(Kind::Anon))
     }
 
     #[test]
@@ -455,38 +455,38 @@ mod tests {
 
     #[test]
     fn a_broken_promise_stops_at_once_and_doubles_the_age_then_fourfold() {
-        let mut keeper = keeper();
+        let mut holder = holder();
         let at = Duration::from_secs;
-        look(&mut keeper, at(0), NrPages::default());
-        look(&mut keeper, at(10), anon(200));
-        assert_eq!(keeper.standing(), Standing::Kept, "as much as is allowed");
-        look(&mut keeper, at(20), anon(1));
-        assert_eq!(keeper.standing(), Standing::Resting);
-        assert_eq!(keeper.age(Kind::Anon), at(120));
-        assert_eq!(keeper.age(Kind::File), at(60), "files are not to blame");
-        assert_eq!(keeper.room(Kind::Anon, NrPages::default()), 0);
-        assert_eq!(keeper.reads_back(), None, "the first time");
+        look(&mut holder, at(0), NrPages::default());
+        look(&mut holder, at(10), anon(200));
+        assert_eq!(holder.standing(), Standing::Kept, "as much as is allowed");
+        look(&mut holder, at(20), anon(1));
+        assert_eq!(holder.standing(), Standing::Resting);
+        assert_eq!(holder.age(Kind::Anon), at(120));
+        assert_eq!(holder.age(Kind::File), at(60), "files are not to blame");
+        assert_eq!(holder.room(Kind::Anon, NrPages::default()), 0);
+        assert_eq!(holder.reads_back(), None, "the first time");
         // What comes back during the rest is judged at its end only, by the last minute.
-        look(&mut keeper, at(30), anon(5_000));
-        assert_eq!(keeper.age(Kind::Anon), at(120));
-        look(&mut keeper, at(80), anon(0));
-        assert_eq!(keeper.standing(), Standing::Resting);
-        assert_eq!(keeper.age(Kind::Anon), at(480), "twice in a row");
-        assert!(keeper.reads_back().is_some());
-        assert_eq!(keeper.reads_back(), None, "once");
-        look(&mut keeper, at(200), anon(0));
-        assert_eq!(keeper.standing(), Standing::Kept);
+        look(&mut holder, at(30), anon(5_000));
+        assert_eq!(holder.age(Kind::Anon), at(120));
+        look(&mut holder, at(80), anon(0));
+        assert_eq!(holder.standing(), Standing::Resting);
+        assert_eq!(holder.age(Kind::Anon), at(480), "twice in a row");
+        assert!(holder.reads_back().is_some());
+        assert_eq!(holder.reads_back(), None, "once");
+        look(&mut holder, at(200), anon(0));
+        assert_eq!(holder.standing(), Standing::Kept);
     }
 
     #[test]
     fn a_group_whose_tasks_wait_for_what_comes_back_breaks_the_promise_with_little() {
         let at = Duration::from_secs;
         let standing = |share, nr_pages| {
-            let mut keeper = keeper();
-            look(&mut keeper, at(0), NrPages::default());
-            keeper.waited(share);
-            look(&mut keeper, at(10), anon(nr_pages));
-            keeper.standing()
+            let mut holder = holder();
+            look(&mut holder, at(0), NrPages::default());
+            holder.waited(share);
+            look(&mut holder, at(10), anon(nr_pages));
+            holder.standing()
         };
         assert_eq!(standing(0.02, 1), Standing::Resting);
         assert_eq!(standing(0.01, 1), Standing::Kept);
@@ -500,15 +500,15 @@ mod tests {
     #[test]
     fn how_long_tasks_may_wait_is_promised_and_a_thousandth_always_allowed() {
         let standing = |stall_share, share| {
-            let mut keeper = keeper();
-            keeper.promise(Promise {
+            let mut holder = holder();
+            holder.promise(Promise {
                 stall_share,
-                ..keeper.promise
+                ..holder.promise
             });
-            look(&mut keeper, Duration::ZERO, NrPages::default());
-            keeper.waited(share);
-            look(&mut keeper, Duration::from_secs(10), anon(1));
-            keeper.standing()
+            look(&mut holder, Duration::ZERO, NrPages::default());
+            holder.waited(share);
+            look(&mut holder, Duration::from_secs(10), anon(1));
+            holder.standing()
         };
         assert_eq!(standing(0.05, 0.05), Standing::Kept);
         assert_eq!(standing(0.05, 0.06), Standing::Resting);
@@ -518,32 +518,32 @@ mod tests {
 
     #[test]
     fn a_group_that_never_settles_is_told_and_left_alone_for_longer_each_time() {
-        let mut keeper = keeper();
+        let mut holder = holder();
         let mut nr_taking = 0;
         for at_s in (0..24 * 3600).step_by(10) {
-            look(&mut keeper, Duration::from_secs(at_s), anon(1_000));
-            nr_taking += u32::from(keeper.room(Kind::Anon, NrPages::default()) > 0);
+            look(&mut holder, Duration::from_secs(at_s), anon(1_000));
+            nr_taking += u32::from(holder.room(Kind::Anon, NrPages::default()) > 0);
         }
-        assert_eq!(keeper.standing(), Standing::Unsettled);
+        assert_eq!(holder.standing(), Standing::Unsettled);
         assert_eq!(nr_taking, 0);
-        assert_eq!(keeper.age(Kind::Anon), REST_MAX);
+        assert_eq!(holder.age(Kind::Anon), REST_MAX);
     }
 
     #[test]
     fn after_a_quiet_time_the_age_falls_back_to_the_least() {
-        let mut keeper = keeper();
-        look(&mut keeper, Duration::ZERO, anon(1_000));
-        assert_eq!(keeper.age(Kind::Anon), Duration::from_secs(120));
+        let mut holder = holder();
+        look(&mut holder, Duration::ZERO, anon(1_000));
+        assert_eq!(holder.age(Kind::Anon), Duration::from_secs(120));
         for at_s in (10..3600).step_by(10) {
-            look(&mut keeper, Duration::from_secs(at_s), NrPages::default());
+            look(&mut holder, Duration::from_secs(at_s), NrPages::default());
         }
-        assert_eq!(keeper.age(Kind::Anon), Duration::from_secs(60));
-        assert_eq!(keeper.standing(), Standing::Kept);
+        assert_eq!(holder.age(Kind::Anon), Duration::from_secs(60));
+        assert_eq!(holder.standing(), Standing::Kept);
     }
 
     #[test]
     fn the_kind_of_which_less_is_used_again_gives_first() {
-        let mut keeper = keeper();
+        let mut holder = holder();
         let found = Found {
             resident: NrPages {
                 anon: FOOTPRINT,
@@ -560,17 +560,17 @@ mod tests {
                 file: 5_000,
             },
         };
-        keeper.look(Duration::ZERO, &found);
-        keeper.look(Duration::from_secs(10), &found);
-        assert_eq!(keeper.order(), [Kind::Anon, Kind::File]);
-        let room = |planned| keeper.room(Kind::File, planned);
+        holder.look(Duration::ZERO, &found);
+        holder.look(Duration::from_secs(10), &found);
+        assert_eq!(holder.order(), [Kind::Anon, Kind::File]);
+        let room = |planned| holder.room(Kind::File, planned);
         assert!(room(NrPages::default()) > room(anon(200)));
     }
 
     #[test]
     fn a_small_group_may_have_a_fault_a_second() {
-        let keeper = keeper();
-        assert_eq!(keeper.allowed_pages(), 60);
+        let holder = holder();
+        assert_eq!(holder.allowed_pages(), 60);
     }
 
     proptest! {
@@ -578,14 +578,14 @@ mod tests {
         fn nothing_goes_while_the_promise_is_used_up_and_no_age_is_below_the_least(
             looks in prop::collection::vec((1u64..100, 0u64..200_000, 0u64..500, 0u64..500), 1..200)
         ) {
-            let mut keeper = keeper();
+            let mut holder = holder();
             let mut at = Duration::ZERO;
             let mut seen: Vec<(Duration, u64)> = Vec::new();
             let mut away = NrPages::default();
             for (seconds, footprint, anon, file) in looks {
                 at += Duration::from_secs(seconds);
                 let returned = NrPages { anon, file };
-                keeper.look(at, &Found {
+                holder.look(at, &Found {
                     resident: NrPages::only(Kind::Anon, footprint),
                     away,
                     returned,
@@ -595,12 +595,12 @@ mod tests {
                 seen.push((at, anon + file));
                 let within = seen.iter().filter(|(seen, _)| at - *seen < WINDOW);
                 let came_back: u64 = within.map(|(_, nr)| nr).sum();
-                prop_assert_eq!(keeper.came_back().total(), came_back);
+                prop_assert_eq!(holder.came_back().total(), came_back);
                 for kind in KINDS {
-                    prop_assert!(keeper.age(kind) >= Duration::from_secs(60));
-                    let room = keeper.room(kind, NrPages::default());
-                    let is_used_up = came_back >= keeper.allowed_pages();
-                    prop_assert!(room == 0 || !is_used_up && keeper.standing() == Standing::Kept);
+                    prop_assert!(holder.age(kind) >= Duration::from_secs(60));
+                    let room = holder.room(kind, NrPages::default());
+                    let is_used_up = came_back >= holder.allowed_pages();
+                    prop_assert!(room == 0 || !is_used_up && holder.standing() == Standing::Kept);
                     away += NrPages::only(kind, room / 2);
                 }
             }

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use clap::Args;
-use strata_host::park::{self, Halted, Keep, ParkConfig, ParkError, Parked, Watch};
+use strata_host::park::{self, Halted, Keep, ParkConfig, ParkError, ParkWatch, Parked};
 use strata_linux::access::AccessChoice;
 use strata_linux::swap::SwapSpec;
 use strata_linux::units::Bytes;
@@ -127,9 +127,9 @@ fn watch(id: &str, format: Format, interrupt: &Interrupt) -> anyhow::Result<()> 
         .flatten()
         .filter(|note| note.id == id)
         .collect();
-    let mut watch = Watch::over(&notes);
+    let mut watch = ParkWatch::over(&notes);
     while !watch.is_over() && !interrupt.has_come() {
-        thread::sleep(Watch::INTERVAL);
+        thread::sleep(ParkWatch::INTERVAL);
         for woken in watch.look() {
             let woken = woken?;
             print::answer(format, &woken, || wake::told(&woken))?;

@@ -46,7 +46,7 @@ impl Managed {
         let from_nodes = self.swaps_from();
         let members = self.groups.iter().map(|(id, group)| Member {
             group: *id,
-            keeper: &group.keeper,
+            holder: &group.holder,
             idle: group.idle,
             went: group.went_pages(),
             nr_pages_max: match group.is_promised() && !by_amount.contains(id) {
@@ -154,7 +154,7 @@ impl Managed {
         let above_low = group.above_low_pages();
         let mut spent = group.went_pages();
         spent += offer.planned;
-        let room = group.keeper.room(kind, spent);
+        let room = group.holder.room(kind, spent);
         let room = room.min(above_low.saturating_sub(offer.planned.total()));
         let (nr_pages, is_bounded) = self.ask(id, at, idle, room);
         (NrPages::only(kind, nr_pages), is_bounded)
@@ -249,7 +249,7 @@ impl Managed {
             group.is_promised() && !self.guests.contains(id) && group.leaning() != Leaning::FileOnly
         };
         let looked = |(id, group): (&GroupId, &Group)| {
-            let may_give = !group.keeper.is_used_up() && group.above_low_pages() > 0;
+            let may_give = !group.holder.is_used_up() && group.above_low_pages() > 0;
             let looked = Looked {
                 min_age: group.rule.min_age,
                 nr_resident_pages: group.resident_bytes() / PAGE_BYTES,
@@ -277,7 +277,7 @@ impl Managed {
             return;
         };
         for (id, group) in &mut self.groups {
-            if let Some(within) = group.keeper.reads_back() {
+            if let Some(within) = group.holder.reads_back() {
                 let runs = self.pages.ledger().taken_within(*id, within);
                 let processes = observer.reachable();
                 let nr_pages = recalls.read_back(&group.reader, &runs, &processes);
@@ -423,9 +423,9 @@ impl Managed {
         }
         let mut swap_room_pages = room;
         for group in self.groups.values_mut().filter(|group| group.is_promised()) {
-            let age = group.keeper.age(Kind::File);
+            let age = group.holder.age(Kind::File);
             let idle = group.cache.older_than(age).unwrap_or(0);
-            let room = group.keeper.room(Kind::File, group.went_pages());
+            let room = group.holder.room(Kind::File, group.went_pages());
             let nr_pages = idle.min(room).min(group.cache_above_low_pages());
             let idle = Idle {
                 older_than: age,
@@ -453,8 +453,8 @@ impl Managed {
             if !may_ask || !group.fares.may_take(at) {
                 continue;
             }
-            let nr_idle = group.cache.idle_beyond_reach(group.keeper.age(Kind::File));
-            let room = group.keeper.room(Kind::File, group.went_pages());
+            let nr_idle = group.cache.idle_beyond_reach(group.holder.age(Kind::File));
+            let room = group.holder.room(Kind::File, group.went_pages());
             let room = room.min(group.cache_above_low_pages()).min(nr_idle);
             let step = by_amount::step(&group.reader, nr_idle, room);
             let step = step.zip(group.nr_file_refaults());

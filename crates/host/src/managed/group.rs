@@ -20,7 +20,7 @@ use strata_control::growth::Growth;
 use strata_control::guard::{self, Counted, Leaning, Offer, Walked};
 use strata_control::last_resort::{Exposed, WhenShort};
 use strata_control::page_cache::NR_CACHE_CLASSES;
-use strata_control::promise::{Keeper, Standing};
+use strata_control::promise::{PromiseHolder, Standing};
 use strata_control::quiet::{Quiet, Seen};
 use strata_control::split_huge::StaysWhole;
 use strata_linux::addr::PAGE_BYTES;
@@ -101,7 +101,7 @@ pub(super) struct Group {
     protected_bytes: u64,
     /// How the kernel's own choice fares.
     pub(super) fares: Fares,
-    pub(super) keeper: Keeper,
+    pub(super) holder: PromiseHolder,
     resident: NrPages,
     used_lately: NrPages,
     used_within: BTreeMap<u64, u64>,
@@ -149,7 +149,7 @@ impl Group {
             rule: chosen.rule.clone(),
             protected_bytes: chosen.reader.protected_bytes(),
             fares: Fares::default(),
-            keeper: Keeper::new(chosen.rule.promise_of(0, None)),
+            holder: PromiseHolder::new(chosen.rule.promise_of(0, None)),
             resident: NrPages::default(),
             used_lately: NrPages::default(),
             used_within: BTreeMap::new(),
@@ -186,7 +186,7 @@ impl Group {
             self.stuck = Stuck::default();
             self.silence = Silence::default();
             let nr_pages = self.resident.total() + self.away.total();
-            self.keeper.promise(rule.promise_of(nr_pages, self.read));
+            self.holder.promise(rule.promise_of(nr_pages, self.read));
         }
     }
 
@@ -202,7 +202,7 @@ impl Group {
 
     /// Its promise allows nothing more now: below a limit the kernel chooses better, which knows what it has read back.
     pub(super) fn is_used_up(&self) -> bool {
-        self.is_promised() && !self.is_frozen && self.keeper.is_used_up()
+        self.is_promised() && !self.is_frozen && self.holder.is_used_up()
     }
 
     /// As it stands where the host stays short.
@@ -314,7 +314,7 @@ impl Group {
         let all_away = sum(away, self.cache.away());
         if self.is_promised_by_time() {
             let footprint = resident.total() + all_away.total();
-            self.keeper
+            self.holder
                 .promise(self.rule.promise_of(footprint, self.read));
         }
         let counted = Counted {
@@ -324,12 +324,12 @@ impl Group {
             cache_idle_for: &|age| self.cache.older_than(age).unwrap_or(0),
             cache_used_after: &|age| read_again.after(age),
         };
-        walked.look(&mut self.keeper, at, id, counted);
+        walked.look(&mut self.holder, at, id, counted);
         let may_be_held = self.rule.when_short != WhenShort::None;
         let swap_bytes = may_be_held.then(|| self.reader.swap_bytes()).flatten();
         (self.growth).look(at, held_bytes(self.resident, away, swap_bytes));
-        self.idle = guard::idle(&self.keeper, |age| pages_of(ages.idle_for(age)));
-        let age = self.keeper.age(Kind::Anon);
+        self.idle = guard::idle(&self.holder, |age| pages_of(ages.idle_for(age)));
+        let age = self.holder.age(Kind::Anon);
         self.used_lately = pages_of(ages.accessed_within(age));
         let used_within = |seconds| {
             let used = pages_of(ages.accessed_within(Duration::from_secs(seconds)));
@@ -347,7 +347,7 @@ impl Group {
         why_whole: Option<StaysWhole>,
     ) {
         let cache = |idle_at| self.cache.seen(idle_at);
-        (self.by_kind).look(at, &self.reader, ages, &self.keeper, cache);
+        (self.by_kind).look(at, &self.reader, ages, &self.holder, cache);
         let kinds = self.by_kind.kinds.iter_mut();
         kinds.for_each(|of| of.stays_whole(why_whole.map(StaysWhole::name)));
     }
@@ -363,7 +363,7 @@ impl Group {
 
     /// To be called after each walk of a guard that acts: what it could give, and why it does not, where that is to be told.
     pub(super) fn look_at_silence(&mut self, at: Duration) -> Option<(u64, WhyNotMore)> {
-        let idle_cache = self.cache.older_than(self.keeper.age(Kind::File));
+        let idle_cache = self.cache.older_than(self.holder.age(Kind::File));
         let is_to_give =
             self.is_promised() && self.parked_bytes.is_none() && self.above_low_pages() > 0;
         let nr_could = match is_to_give {
@@ -445,7 +445,7 @@ impl Group {
             false => self.waits.since_last(),
         };
         if let Some(share) = share {
-            self.keeper.waited(share);
+            self.holder.waited(share);
         }
     }
 
@@ -454,7 +454,7 @@ impl Group {
         let nr_left_pages = pages_of(ages.resident()).total() + self.went.total();
         let nr_fewer_pages = self.resident.total().saturating_sub(nr_left_pages);
         // Half the age is no use of late; less may be.
-        let used_within = self.keeper.age(Kind::Anon) / 2;
+        let used_within = self.holder.age(Kind::Anon) / 2;
         self.fares.judge(at, went, nr_fewer_pages, used_within);
         for one in went {
             self.nr_taken_pages += one.nr_pages;
@@ -494,22 +494,22 @@ impl Group {
         let mut spent = self.went;
         spent += offer.planned;
         let has_more = offer.could.anon > offer.planned.anon;
-        self.is_promised() && has_more && self.keeper.room(Kind::Anon, spent) > 0
+        self.is_promised() && has_more && self.holder.room(Kind::Anon, spent) > 0
     }
 
     /// So much of it could be taken, and so much is: what keeps it from more?
     pub(super) fn judge(&mut self, could: NrPages, planned: NrPages, no_swap: Option<WhyNotMore>) {
         self.could = could;
-        let idle_cache = self.cache.older_than(self.keeper.age(Kind::File));
+        let idle_cache = self.cache.older_than(self.holder.age(Kind::File));
         let idle_cache = idle_cache.filter(|nr_pages| *nr_pages > WORTH_TELLING_PAGES);
         let left = could.total().saturating_sub(planned.total()) + idle_cache.unwrap_or(0);
-        self.why_not_more = match self.keeper.standing() {
+        self.why_not_more = match self.holder.standing() {
             _ if !self.is_promised() => None,
             Standing::Unsettled => Some(WhyNotMore::NothingStaysIdle),
             Standing::Resting => Some(WhyNotMore::Promise),
             Standing::Kept if no_swap.is_some() && could.anon > could.total() / 2 => no_swap,
             Standing::Kept if self.is_refused => Some(WhyNotMore::KernelKeeps),
-            Standing::Kept if left > 0 && self.keeper.is_used_up() => Some(WhyNotMore::Promise),
+            Standing::Kept if left > 0 && self.holder.is_used_up() => Some(WhyNotMore::Promise),
             Standing::Kept if left > 0 && self.above_low_pages() == 0 => Some(WhyNotMore::Low),
             Standing::Kept if left > 0 => Some(WhyNotMore::Pace),
             Standing::Kept if self.is_all_away() => Some(WhyNotMore::AllAway),
@@ -527,7 +527,7 @@ impl Group {
     }
 
     pub(super) fn status(&self) -> GroupStatus {
-        let idle_cache = self.cache.older_than(self.keeper.age(Kind::File));
+        let idle_cache = self.cache.older_than(self.holder.age(Kind::File));
         let label = Label::of(self.name());
         GroupStatus {
             group: self.name().to_owned(),
@@ -556,11 +556,11 @@ impl Group {
             taken_bytes: self.nr_taken_pages * PAGE_BYTES,
             taken_by_amount_bytes: self.nr_amount_pages * PAGE_BYTES,
             came_back_bytes: self.nr_returned_pages * PAGE_BYTES,
-            came_back_per_min_bytes: self.keeper.came_back().total() * PAGE_BYTES,
-            allowed_per_min_bytes: self.keeper.allowed_pages() * PAGE_BYTES,
-            age_anon_ms: self.keeper.age(Kind::Anon).as_millis() as u64,
-            age_file_ms: self.keeper.age(Kind::File).as_millis() as u64,
-            standing: self.keeper.standing(),
+            came_back_per_min_bytes: self.holder.came_back().total() * PAGE_BYTES,
+            allowed_per_min_bytes: self.holder.allowed_pages() * PAGE_BYTES,
+            age_anon_ms: self.holder.age(Kind::Anon).as_millis() as u64,
+            age_file_ms: self.holder.age(Kind::File).as_millis() as u64,
+            standing: self.holder.standing(),
             is_frozen: self.is_frozen,
             is_slowed: self.is_slowed,
             is_parked: self.parked_bytes.is_some(),

@@ -7,7 +7,7 @@ use crate::observe::ledger::{Ages, CacheSeen, Kinds, kinds_of};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use strata_control::page_cache::NR_CACHE_CLASSES;
-use strata_control::promise::Keeper;
+use strata_control::promise::PromiseHolder;
 use strata_linux::cgroup::GroupReader;
 use strata_lru::{GroupId, Kind};
 
@@ -47,21 +47,21 @@ pub(super) struct ByKind {
 }
 
 impl ByKind {
-    /// A walk found its pages of these ages. The keeper says at which age they are idle, and `cache` tells its page cache with what of
+    /// A walk found its pages of these ages. The holder says at which age they are idle, and `cache` tells its page cache with what of
     /// it is idle at an age.
     pub(super) fn look(
         &mut self,
         at: Duration,
         group: &GroupReader,
         ages: &Ages,
-        keeper: &Keeper,
+        holder: &PromiseHolder,
         cache: impl FnOnce(Duration) -> Option<[CacheSeen; NR_CACHE_CLASSES]>,
     ) {
         let is_due = |last: Duration| at.saturating_sub(last) >= CHARGE_EVERY;
         if self.charged_at.is_none_or(is_due) {
             self.charged_at = Some(at);
             let charge = group.charge();
-            let idle_at = [Kind::Anon, Kind::File].map(|kind| keeper.age(kind));
+            let idle_at = [Kind::Anon, Kind::File].map(|kind| holder.age(kind));
             let cache = cache(idle_at[1]);
             let kinds = charge.map(|charge| kinds_of(&charge, ages, idle_at, cache));
             self.kinds = kinds.unwrap_or_default();

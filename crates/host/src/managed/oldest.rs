@@ -278,8 +278,8 @@ mod tests {
         let mut promised = group(Rule::default().promise);
         let back = NrPages::only(Kind::Anon, 1 << 20);
         let counted = Counted::without_cache(NrPages::default(), NrPages::default(), back);
-        let (at, keeper) = (Duration::ZERO, &mut promised.keeper);
-        Walked::default().look(keeper, at, GroupId(1), counted);
+        let (at, holder) = (Duration::ZERO, &mut promised.holder);
+        Walked::default().look(holder, at, GroupId(1), counted);
         let groups = BTreeMap::from([(GroupId(1), promised), (GroupId(2), group(None))]);
         let kept = |promised, available_bytes| {
             let mut limit = Limited {

@@ -126,7 +126,7 @@ impl Managed {
         let groups = groups.map(|(id, group)| Tiered {
             group: *id,
             ages: match group.is_promised() {
-                true => [Kind::Anon, Kind::File].map(|kind| group.keeper.age(kind)),
+                true => [Kind::Anon, Kind::File].map(|kind| group.holder.age(kind)),
                 false => [group.rule.min_age; 2],
             },
             min_age: group.rule.min_age,

@@ -135,7 +135,7 @@ pub fn attend(
     each: &mut dyn FnMut(&mut Observer, Turn) -> Attention,
 ) -> Result<Attended, AttendError> {
     let inherited = InheritedSignals::read().map_err(io_error("reading our signal settings"))?;
-    let new_watch = |child, signals| Watch::new(child, signals, interval, for_at_most);
+    let new_watch = |child, signals| Attendance::new(child, signals, interval, for_at_most);
     let (program, args, served) = match who {
         Who::Running(subject) | Who::Served(subject) => {
             let observer = Observer::open(subject, access)?;
@@ -177,7 +177,7 @@ fn install_signals(owns_program: bool) -> Result<Signals, AttendError> {
 }
 
 #[derive(Debug)]
-struct Watch {
+struct Attendance {
     child: Option<Child>,
     signals: Signals,
     job: Job,
@@ -195,14 +195,14 @@ enum Woken {
     LetGo,
 }
 
-impl Watch {
+impl Attendance {
     fn new(
         child: Option<Child>,
         signals: Signals,
         interval: Duration,
         for_at_most: Option<Duration>,
-    ) -> Watch {
-        Watch {
+    ) -> Attendance {
+        Attendance {
             child,
             signals,
             job: Job::default(),

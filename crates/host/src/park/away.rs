@@ -9,8 +9,8 @@
 use super::candidate::Keep;
 use super::halt::{Halt, StopError};
 use super::halted::Halted;
-use super::house;
 use super::kept::{self, Asked, Kept};
+use super::made_swap;
 use super::note::{self, Note, NoteError, Noted, Used};
 use crate::keeper::KeptSwapError;
 use crate::observe::ledger::AgedPages;
@@ -151,7 +151,7 @@ pub fn park(config: &ParkConfig) -> Result<Parked, ParkError> {
         return Ok(target.would(config, before));
     }
     let _lock = note::lock(&id)?;
-    let mut notes: Vec<String> = house::prepare(&config.swap)?.into_iter().collect();
+    let mut notes: Vec<String> = made_swap::prepare(&config.swap)?.into_iter().collect();
     let mut halt = config.is_freezing.then(Halt::prepare).transpose()?;
     if let Some(halt) = &mut halt {
         target.stop(halt)?;

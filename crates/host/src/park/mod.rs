@@ -5,7 +5,7 @@
 //!                      goes, the oldest first, and what stayed is told with its reason
 //!   wake(id, limit)    lets it go on if it was stopped, reads back what was used last, the youngest first
 //!   Parker             a thread that parks one group after the other, and reads back what works again
-//!   Watch              sees that a parked program works again by itself, and reads the rest back
+//!   ParkWatch          sees that a parked program works again by itself, and reads the rest back
 //! ```
 //!
 //! **Owns** that sequence, the note of what is parked ([`Note`]), and the swap made for it. **Does not own** ages
@@ -22,8 +22,8 @@ mod away;
 mod candidate;
 mod halt;
 mod halted;
-mod house;
 mod kept;
+mod made_swap;
 mod note;
 mod parker;
 mod wake;
@@ -37,4 +37,4 @@ pub use kept::{Kept, WhyKept};
 pub use note::{Note, NoteError, Used, find, parked};
 pub use parker::Parker;
 pub use wake::{WakeError, Woken, recover, tidy, wake};
-pub use watch::Watch;
+pub use watch::ParkWatch;

@@ -18,7 +18,7 @@ use super::away::{ParkConfig, Parked, park};
 use super::candidate::Candidate;
 use super::note::NoteError;
 use super::wake::{WakeError, Woken, tidy};
-use super::watch::Watch;
+use super::watch::ParkWatch;
 use crate::news::News;
 use crate::observe::Subject;
 use std::collections::{BTreeMap, BTreeSet};
@@ -148,7 +148,7 @@ impl Parker {
 }
 
 fn work(jobs: &Receiver<Vec<Candidate>>, done: &Sender<Done>, access: AccessChoice) {
-    let mut watch = Watch::over(&[]);
+    let mut watch = ParkWatch::over(&[]);
     let mut listed: Option<Instant> = None;
     // Whoever has asked may have ended: then this ends at the next turn.
     let tell = |what| drop(done.send(what));
@@ -156,7 +156,7 @@ fn work(jobs: &Receiver<Vec<Candidate>>, done: &Sender<Done>, access: AccessChoi
         let wait = match (listed, watch.is_over()) {
             (None, _) => Duration::ZERO,
             (_, true) => LISTING,
-            (_, false) => Watch::INTERVAL,
+            (_, false) => ParkWatch::INTERVAL,
         };
         match jobs.recv_timeout(wait) {
             Ok(groups) => {

@@ -8,7 +8,7 @@
 //! - W2: the note goes when all is done; a wake that is cut off can be done again.
 
 use super::halted::{GoOnError, Halted};
-use super::house;
+use super::made_swap;
 use super::note::{self, Note, NoteError};
 use crate::keeper::{self, KeptSwapError, Outcome};
 use std::collections::BTreeMap;
@@ -100,7 +100,7 @@ pub fn recover() -> io::Result<()> {
 pub fn tidy() -> Result<Option<PathBuf>, KeptSwapError> {
     match note::sweep() {
         true => Ok(None),
-        false => house::release(),
+        false => made_swap::release(),
     }
 }
 

@@ -20,7 +20,7 @@ const NR_FAULTS_WORK: u64 = 128;
 
 /// Looks after what is parked.
 #[derive(Debug)]
-pub struct Watch {
+pub struct ParkWatch {
     watched: Vec<Watched>,
     swap: SwapWatch,
     /// Swap was being taken down at the last look.
@@ -43,13 +43,13 @@ struct Watched {
     swapped_bytes: u64,
 }
 
-impl Watch {
+impl ParkWatch {
     /// Time between two looks: two of them are less than 100 ms.
     pub const INTERVAL: Duration = Duration::from_millis(40);
 
     /// Looks after these.
-    pub fn over(notes: &[Note]) -> Watch {
-        Watch {
+    pub fn over(notes: &[Note]) -> ParkWatch {
+        ParkWatch {
             watched: notes.iter().map(Watched::new).collect(),
             swap: SwapWatch::start(),
             is_swap_going: false,
@@ -112,7 +112,7 @@ impl Watch {
         self.watched.is_empty()
     }
 
-    /// To be called every [`Watch::INTERVAL`]: what works again by itself is read back. It is looked after no more, nor is what
+    /// To be called every [`ParkWatch::INTERVAL`]: what works again by itself is read back. It is looked after no more, nor is what
     /// has ended.
     pub fn look(&mut self) -> Vec<Result<Woken, WakeError>> {
         let mut woken = Vec::new();

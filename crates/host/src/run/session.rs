@@ -24,7 +24,6 @@ use crate::run::departure::{self, Departure};
 use crate::run::error::{RunError, io_error};
 use crate::run::event::Event;
 use crate::run::gauge::Gauge;
-use crate::run::moves::Moves;
 use crate::run::overhead;
 use crate::run::program::Program;
 use crate::run::reclaim_loop::{Look, MEMBERS_PAUSE_MS, ReclaimLoop};
@@ -32,6 +31,7 @@ use crate::run::report::{
     self, Ending, LetGoReport, LimitReport, ProgramReport, REPORT_VERSION, Report,
 };
 use crate::run::savings::{Savings, Swapped};
+use crate::run::strays::Strays;
 use crate::run::trace::{Note, Recorder, Trace};
 use crate::run::usage::UsageMeter;
 use crate::run::would_evict::WouldEvict;
@@ -77,7 +77,7 @@ struct Session<'a> {
     stats_at_start: GroupStats,
     savings: Savings,
     charges: Charges,
-    moves: Moves,
+    strays: Strays,
     limit: Limit,
     standing: Standing,
     remote: Option<RemoteServer>,

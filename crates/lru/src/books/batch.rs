@@ -1,7 +1,7 @@
 //! Departures: what becomes of folios that were tried, or that left unasked.
 //!
 //! **Owns** verdicts and their counters, shadows' time of making. **Does not own** what a shadow says
-//! or where a folio that stays goes: both are the policy's ([`Keeper`]).
+//! or where a folio that stays goes: both are the policy's ([`Bookkeeper`]).
 //!
 //! **Invariants** I1: isolated, evicted by request, evicted by the kernel and rejected are counters of
 //! their own.
@@ -22,7 +22,7 @@ pub(crate) struct Completed {
 }
 
 /// A policy that keeps books: the part of a departure that depends on its order.
-pub(crate) trait Keeper {
+pub(crate) trait Bookkeeper {
     type Lruvec: Booked;
 
     fn books(&mut self) -> &mut Books<Self::Lruvec>;

@@ -6,7 +6,7 @@
 //! **Owns** the change of lruvec, the same for every policy. **Does not own** where a folio enters there
 //! ([`Mover`]), or who moves where ([`crate::tiering`]).
 
-use super::{Booked, Books, Keeper};
+use super::{Booked, Bookkeeper, Books};
 use crate::{
     error::PolicyError,
     folio::Flags,
@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// A policy that keeps books and lets folios move: the part that depends on its order.
-pub(crate) trait Mover: Keeper + Policy {
+pub(crate) trait Mover: Bookkeeper + Policy {
     /// How recently a folio was used, as the policy tells it.
     fn recency(&self, folio: FolioId, flags: Flags) -> Recency;
 

@@ -29,7 +29,7 @@ mod migration;
 mod policy;
 mod validate;
 
-pub(crate) use batch::Keeper;
+pub(crate) use batch::Bookkeeper;
 pub(crate) use migration::Mover;
 pub(crate) use policy::{answered_by_books, answered_by_fields};
 pub(crate) use validate::Listed;

@@ -35,7 +35,7 @@ mod writeback;
 mod tests;
 
 use crate::{
-    books::{Books, Keeper, answered_by_books},
+    books::{Bookkeeper, Books, answered_by_books},
     config::{Config, ConfigError, MinTtl},
     counting::Counting,
     error::PolicyError,
@@ -133,7 +133,7 @@ impl MultiGen {
     }
 }
 
-impl Keeper for MultiGen {
+impl Bookkeeper for MultiGen {
     type Lruvec = Lruvec;
 
     fn books(&mut self) -> &mut Books<Lruvec> {

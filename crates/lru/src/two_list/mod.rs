@@ -38,7 +38,7 @@ mod writeback;
 mod tests;
 
 use crate::{
-    books::{Books, Keeper, answered_by_books},
+    books::{Bookkeeper, Books, answered_by_books},
     config::{Config, ConfigError},
     error::PolicyError,
     folio::Flags,
@@ -127,7 +127,7 @@ impl TwoList {
     }
 }
 
-impl Keeper for TwoList {
+impl Bookkeeper for TwoList {
     type Lruvec = Lruvec;
 
     fn books(&mut self) -> &mut Books<Lruvec> {

@@ -23,7 +23,7 @@ use super::{
     run::{Run, Step},
 };
 use crate::{
-    books::Keeper,
+    books::Bookkeeper,
     config::Refault,
     error::PolicyError,
     folio::Flags,

@@ -34,7 +34,7 @@ use memory::Memory;
 use report::Sums;
 use std::time::Duration;
 use strata_control::guard::{self, Counted, Leaning, Member};
-use strata_control::promise::Keeper;
+use strata_control::promise::PromiseHolder;
 use strata_lru::GroupId;
 use strata_lru::ages::Ledger;
 use strata_trace::Via;
@@ -107,7 +107,7 @@ pub enum GuardError {
 struct Play {
     ledger: Ledger,
     memory: Memory,
-    keepers: Vec<Keeper>,
+    holders: Vec<PromiseHolder>,
     sums: Vec<Sums>,
     nr_walks: u64,
     /// Every how many walks a moment is kept.
@@ -195,7 +195,7 @@ impl Play {
         Play {
             ledger,
             memory,
-            keepers: vec![Keeper::new(promise); nr_groups],
+            holders: vec![PromiseHolder::new(promise); nr_groups],
             sums: vec![Sums::default(); nr_groups],
             nr_walks: 0,
             moment_every: nr_walks.div_ceil(report::NR_MOMENTS_MAX),
@@ -212,7 +212,7 @@ impl Play {
     fn walk(&mut self, at_us: u64) {
         let at = Duration::from_micros(at_us);
         self.memory.tell(&mut self.ledger, at);
-        let nr_groups = self.keepers.len();
+        let nr_groups = self.holders.len();
         let ages = self
             .ledger
             .count(nr_groups, |space, _| Some(space.0 as usize))
@@ -220,22 +220,22 @@ impl Play {
         let walked = guard::Walked::of(&self.ledger);
         let ids = (0..).map(GroupId);
         let mut idle = Vec::with_capacity(nr_groups);
-        for ((id, keeper), ages) in ids.clone().zip(&mut self.keepers).zip(&ages) {
+        for ((id, holder), ages) in ids.clone().zip(&mut self.holders).zip(&ages) {
             let returned = walked.returned(id);
             let away = self.ledger.nr_taken(id);
             let counted = Counted::without_cache(ages.resident(), away, returned);
-            walked.look(keeper, at, id, counted);
-            idle.push(guard::idle(keeper, |age| ages.idle_for(age)));
+            walked.look(holder, at, id, counted);
+            idle.push(guard::idle(holder, |age| ages.idle_for(age)));
             self.sums[usize::from(id.0)].came_back(returned);
-            if let Some(within) = keeper.reads_back() {
+            if let Some(within) = holder.reads_back() {
                 let runs = self.ledger.taken_within(id, within);
                 self.memory.read_back(usize::from(id.0), &runs);
             }
         }
-        let members = ids.clone().zip(&self.keepers).zip(idle);
-        let members = members.map(|((group, keeper), idle)| Member {
+        let members = ids.clone().zip(&self.holders).zip(idle);
+        let members = members.map(|((group, holder), idle)| Member {
             group,
-            keeper,
+            holder,
             idle,
             went: strata_lru::ages::NrPages::default(),
             nr_pages_max: u64::MAX,
@@ -252,12 +252,12 @@ impl Play {
         }
         let is_moment = self.nr_walks.is_multiple_of(self.moment_every);
         self.nr_walks += 1;
-        for (id, keeper) in ids.zip(&self.keepers) {
+        for (id, holder) in ids.zip(&self.holders) {
             let group = usize::from(id.0);
             let away = self.ledger.nr_taken(id);
             let resident = self.memory.nr_resident(group);
             let offer = choice.offers.get(&id).copied().unwrap_or_default();
-            self.sums[group].look(at, keeper, resident, away, offer);
+            self.sums[group].look(at, holder, resident, away, offer);
             if is_moment {
                 self.sums[group].keep_moment();
             }

@@ -13,7 +13,7 @@ use crate::ratio::Ratio;
 use serde::Serialize;
 use std::time::Duration;
 use strata_control::guard::Offer;
-use strata_control::promise::{Keeper, Promise, Standing};
+use strata_control::promise::{Promise, PromiseHolder, Standing};
 use strata_lru::Kind;
 use strata_lru::ages::NrPages;
 
@@ -187,7 +187,7 @@ impl Sums {
     pub(super) fn look(
         &mut self,
         at: Duration,
-        keeper: &Keeper,
+        holder: &PromiseHolder,
         nr_resident_pages: u64,
         away: NrPages,
         offer: Offer,
@@ -195,12 +195,12 @@ impl Sums {
         self.nr_looks += 1;
         self.nr_resident_pages += nr_resident_pages;
         self.nr_away_pages += away.total();
-        let came_back = keeper.came_back().total();
+        let came_back = holder.came_back().total();
         self.nr_worst_pages = self.nr_worst_pages.max(came_back);
         let footprint = nr_resident_pages + away.total();
         self.worst = self.worst.max(Ratio::of(came_back, footprint));
         let at_ms = ms(at);
-        if keeper.standing() != Standing::Kept {
+        if holder.standing() != Standing::Kept {
             self.resting_ms += at_ms - self.last.at_ms;
         }
         let left = offer.could.total() - offer.planned.total();
@@ -211,9 +211,9 @@ impl Sums {
             away_anon_bytes: away.anon * PAGE_BYTES,
             could_give_bytes: left * PAGE_BYTES,
             came_back_per_min_bytes: came_back * PAGE_BYTES,
-            allowed_per_min_bytes: keeper.allowed_pages() * PAGE_BYTES,
-            age_anon_ms: ms(keeper.age(Kind::Anon)),
-            age_file_ms: ms(keeper.age(Kind::File)),
+            allowed_per_min_bytes: holder.allowed_pages() * PAGE_BYTES,
+            age_anon_ms: ms(holder.age(Kind::Anon)),
+            age_file_ms: ms(holder.age(Kind::File)),
         };
     }
 

@@ -97,7 +97,7 @@ proptest! {
                     touched.values_mut().for_each(|last| *last = Some(last.unwrap_or(at_s)));
                     play.walk(at_s * SECOND);
                     for page in before.iter().filter(|page| !resident(&play, page)) {
-                        let standing = play.keepers[*page as usize % 2].standing();
+                        let standing = play.holders[*page as usize % 2].standing();
                         prop_assert_eq!(standing, Standing::Kept, "taken during a rest");
                         let idle_s = at_s - touched[page].unwrap_or(at_s);
                         prop_assert!(idle_s >= 60, "taken {} s after its last access", idle_s);

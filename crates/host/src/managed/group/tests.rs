@@ -128,7 +128,7 @@ fn why_a_group_gives_no_more_is_told_by_what_keeps_it_from_that() {
     assert_eq!(group.why_not_more, Some(WhyNotMore::KernelKeeps));
     let back = anon(NR_PAGES_BACK);
     walked.look(
-        &mut group.keeper,
+        &mut group.holder,
         Duration::ZERO,
         GroupId(1),
         Counted::without_cache(anon(0), anon(0), back),

@@ -26,16 +26,19 @@ const IDLE_AFTER_MIN: Duration = Duration::from_secs(10);
 
 /// The walks of one target.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(super) struct TargetWatch {
     pub(super) observer: Observer,
     pages: AgedPages,
     /// What the last walk told.
     ages: Option<AgesView>,
 }
 
-impl Watch {
-    pub(super) fn open(subject: &Subject, access: AccessChoice) -> Result<Watch, SubjectError> {
-        Ok(Watch {
+impl TargetWatch {
+    pub(super) fn open(
+        subject: &Subject,
+        access: AccessChoice,
+    ) -> Result<TargetWatch, SubjectError> {
+        Ok(TargetWatch {
             observer: Observer::open(subject, access)?,
             pages: AgedPages::new(),
             ages: None,
@@ -75,7 +78,7 @@ pub(super) struct Asked<'a> {
 /// The walks of everybody.
 #[derive(Debug)]
 pub(super) struct Everybody {
-    pub(super) watch: Watch,
+    pub(super) watch: TargetWatch,
     opened: Instant,
     cpu_share: f64,
     spent_ns: u64,
@@ -85,7 +88,7 @@ impl Everybody {
     pub(super) fn open(access: AccessChoice, cpu_share: f64) -> Result<Everybody, SubjectError> {
         let subject = Subject::Cgroup(PathBuf::from("/"));
         Ok(Everybody {
-            watch: Watch::open(&subject, access)?,
+            watch: TargetWatch::open(&subject, access)?,
             opened: Instant::now(),
             cpu_share,
             spent_ns: 0,
@@ -121,7 +124,7 @@ impl Everybody {
     }
 
     fn count(&self, targets: &[Asked<'_>], idle_after: Duration) -> BTreeMap<String, AgesView> {
-        let Watch {
+        let TargetWatch {
             observer, pages, ..
         } = &self.watch;
         let of_pid: BTreeMap<i32, SpaceNo> = observer

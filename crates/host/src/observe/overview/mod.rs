@@ -37,7 +37,7 @@ use super::programs::{Program, Programs};
 use super::{Subject, SubjectError};
 use crate::park;
 use cache::Censuses;
-use everybody::{Asked, Everybody, Watch};
+use everybody::{Asked, Everybody, TargetWatch};
 use figures::{Figures, Rate};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -83,7 +83,7 @@ struct Target {
     /// The processes, of a program among several of a group.
     part: Option<Vec<i32>>,
     rate: Rate,
-    watch: Option<Watch>,
+    watch: Option<TargetWatch>,
     /// Somebody wants to see it in detail.
     is_watched: bool,
     /// Ages, where everybody is walked.
@@ -152,7 +152,7 @@ impl Target {
         subject: &Subject,
         access: AccessChoice,
     ) -> Result<(String, Target), SubjectError> {
-        let watch = Watch::open(subject, access)?;
+        let watch = TargetWatch::open(subject, access)?;
         let (kind, name, group, pids) = match subject {
             Subject::Cgroup(path) => {
                 let group = GroupReader::open(path)?;
@@ -432,7 +432,7 @@ impl Overview {
             Some(part) => Subject::Processes(part.clone()),
             None => Subject::Cgroup(group.path().to_owned()),
         };
-        target.watch = Some(Watch::open(&subject, self.access)?);
+        target.watch = Some(TargetWatch::open(&subject, self.access)?);
         target.is_watched = true;
         Ok(())
     }

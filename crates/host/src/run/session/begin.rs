@@ -12,11 +12,11 @@ use crate::run::charges::Charges;
 use crate::run::config::{RunConfig, Target};
 use crate::run::error::{RunError, io_error};
 use crate::run::event::Event;
-use crate::run::moves::Moves;
 use crate::run::program::Program;
 use crate::run::reclaim_loop::ReclaimLoop;
 use crate::run::report::Report;
 use crate::run::savings::Savings;
+use crate::run::strays::Strays;
 use crate::run::trace::{Recorder, Trace};
 use crate::run::usage::UsageMeter;
 use std::time::Instant;
@@ -78,7 +78,7 @@ pub fn run(config: &RunConfig, events: &mut dyn FnMut(Event<'_>)) -> Result<Repo
         stats_at_start: arena.kernel_counters(),
         savings: Savings::default(),
         charges: Charges::default(),
-        moves: Moves::default(),
+        strays: Strays::default(),
         limit: limit_of(config, &arena),
         standing: Standing::Fine,
         arena,

@@ -1,7 +1,7 @@
 //! What others do to the budget: tighter limits, processes that are moved, memory that is charged elsewhere.
 //!
 //! **Owns** when it is looked for. **Does not own** the groups (`cgroup`), nor how a process that was moved
-//! (`moves`) or memory that is charged elsewhere (`charges`) is known.
+//! (`strays`) or memory that is charged elsewhere (`charges`) is known.
 
 use super::Session;
 use strata_linux::cgroup::{GroupReader, MemoryLimit};
@@ -33,7 +33,7 @@ impl Session<'_> {
         let root = self.program.pid();
         let mut news = group.take_news();
         news.extend(self.charges.look(now, &group));
-        news.extend(self.moves.look(&group, root));
+        news.extend(self.strays.look(&group, root));
         for news in news {
             self.warn(news);
         }

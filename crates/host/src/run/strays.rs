@@ -23,7 +23,7 @@ const NR_NAMED_MAX: usize = 5;
 
 /// Who was in the group when it was last looked at.
 #[derive(Debug, Default)]
-pub(super) struct Moves {
+pub(super) struct Strays {
     /// When each of them started; `None` before the first look.
     starts: Option<BTreeMap<i32, u64>>,
     nr_told: u32,
@@ -31,14 +31,14 @@ pub(super) struct Moves {
 
 /// A process that is somewhere else now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Moved {
+struct Stray {
     pid: i32,
     comm: String,
     /// The name of its group; `None`: one that is not mounted here.
     to: Option<String>,
 }
 
-impl Moves {
+impl Strays {
     /// Looks; returns what there is to say. `root`: the process the run is about, which may have left before the
     /// first look.
     pub(super) fn look(&mut self, group: &BudgetGroup, root: Option<i32>) -> Vec<String> {
@@ -55,7 +55,7 @@ impl Moves {
             let place = GroupReader::of_process(pid).ok()?;
             let stat = read_stat(pid).ok()?;
             let is_inside = place.as_ref().is_some_and(|place| group.contains(place));
-            is_moved(&stat, start, is_inside).then(|| Moved {
+            is_moved(&stat, start, is_inside).then(|| Stray {
                 pid,
                 comm: stat.comm,
                 to: place.map(|place| plain::line(place.name()).into_owned()),
@@ -86,8 +86,8 @@ impl Moves {
     }
 
     /// A line for each group that processes were moved to.
-    fn tell(&mut self, moved: Vec<Moved>, from: &str) -> Vec<String> {
-        let mut by_place: BTreeMap<Option<String>, Vec<Moved>> = BTreeMap::new();
+    fn tell(&mut self, moved: Vec<Stray>, from: &str) -> Vec<String> {
+        let mut by_place: BTreeMap<Option<String>, Vec<Stray>> = BTreeMap::new();
         for one in moved {
             by_place.entry(one.to.clone()).or_default().push(one);
         }
@@ -113,7 +113,7 @@ fn is_moved(stat: &Stat, start: u64, is_inside: bool) -> bool {
     stat.start_ticks == start && !is_ending && !is_inside
 }
 
-fn line(moved: &[Moved], from: &str, to: Option<&str>) -> String {
+fn line(moved: &[Stray], from: &str, to: Option<&str>) -> String {
     let to = to.unwrap_or("a cgroup that is not mounted here");
     let named = moved.iter().take(NR_NAMED_MAX);
     let mut who: Vec<String> = named
@@ -139,8 +139,8 @@ fn line(moved: &[Moved], from: &str, to: Option<&str>) -> String {
 mod tests {
     use super::*;
 
-    fn moved(pid: i32, to: Option<&str>) -> Moved {
-        Moved {
+    fn moved(pid: i32, to: Option<&str>) -> Stray {
+        Stray {
             pid,
             comm: "worker".to_owned(),
             to: to.map(str::to_owned),
@@ -154,23 +154,23 @@ mod tests {
 
     #[test]
     fn who_was_in_the_group_and_is_not_listed_any_more_has_left_once() {
-        let mut moves = Moves::default();
-        assert_eq!(moves.follow(&[1, 2, 3], Some(1), start_of), []);
+        let mut strays = Strays::default();
+        assert_eq!(strays.follow(&[1, 2, 3], Some(1), start_of), []);
         let never = |_| panic!("it is known when it started");
-        assert_eq!(moves.follow(&[1, 3], None, never), [(2, 20)]);
-        assert_eq!(moves.follow(&[1, 3], None, never), []);
-        assert_eq!(moves.follow(&[], None, never), [(1, 10), (3, 30)]);
+        assert_eq!(strays.follow(&[1, 3], None, never), [(2, 20)]);
+        assert_eq!(strays.follow(&[1, 3], None, never), []);
+        assert_eq!(strays.follow(&[], None, never), [(1, 10), (3, 30)]);
         // It comes back, and leaves once more.
-        assert_eq!(moves.follow(&[2], None, start_of), []);
-        assert_eq!(moves.follow(&[], None, never), [(2, 20)]);
+        assert_eq!(strays.follow(&[2], None, start_of), []);
+        assert_eq!(strays.follow(&[], None, never), [(2, 20)]);
     }
 
     #[test]
     fn a_program_that_left_before_the_first_look_has_left() {
-        let mut moves = Moves::default();
-        assert_eq!(moves.follow(&[5], Some(4), start_of), [(4, 40)]);
-        assert_eq!(moves.follow(&[5], Some(4), start_of), []);
-        assert_eq!(Moves::default().follow(&[], Some(4), |_| None), []);
+        let mut strays = Strays::default();
+        assert_eq!(strays.follow(&[5], Some(4), start_of), [(4, 40)]);
+        assert_eq!(strays.follow(&[5], Some(4), start_of), []);
+        assert_eq!(Strays::default().follow(&[], Some(4), |_| None), []);
     }
 
     #[test]
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_line_names_who_was_moved_from_where_to_where_and_what_is_governed() {
-        let told = Moves::default().tell(vec![moved(7, Some("/h"))], "/g");
+        let told = Strays::default().tell(vec![moved(7, Some("/h"))], "/g");
         let [told] = &told[..] else {
             panic!("one line: {told:?}")
         };
@@ -202,7 +202,7 @@ mod tests {
                 "processes 7 (worker), 8 (worker) were moved from /g to a cgroup that"
             )
         );
-        let many: Vec<Moved> = (0..1300).map(|pid| moved(pid, Some("/h"))).collect();
+        let many: Vec<Stray> = (0..1300).map(|pid| moved(pid, Some("/h"))).collect();
         let told = line(&many, "/g", Some("/h"));
         assert!(told.contains("4 (worker), 1295 more were moved"), "{told}");
         let exactly = line(&many[..NR_NAMED_MAX], "/g", Some("/h"));
@@ -211,13 +211,13 @@ mod tests {
 
     #[test]
     fn processes_that_are_moved_without_end_are_not_told_of_without_end() {
-        let mut moves = Moves::default();
+        let mut strays = Strays::default();
         let each = (0..1000).map(|pid| vec![moved(pid, Some("/h"))]);
-        let told: Vec<String> = each.flat_map(|moved| moves.tell(moved, "/g")).collect();
+        let told: Vec<String> = each.flat_map(|moved| strays.tell(moved, "/g")).collect();
         assert_eq!(told.len(), NR_TOLD_MAX as usize);
         let last = told.last().expect("some");
         assert!(last.starts_with("more processes are moved"), "{last}");
         let to_two = vec![moved(1, Some("/h")), moved(2, Some("/i"))];
-        assert_eq!(Moves::default().tell(to_two, "/g").len(), 2);
+        assert_eq!(Strays::default().tell(to_two, "/g").len(), 2);
     }
 }

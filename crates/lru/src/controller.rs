@@ -252,19 +252,6 @@ fn lower_rate(anon: [u64; 2], file: [u64; 2]) -> Kind {
     }
 }
 
-#[cfg(test)]
-impl Controller {
-    /// What was spared in this period, by tier.
-    pub(crate) fn protected_of(&self, kind: Kind) -> [u64; MAX_NR_TIERS] {
-        self.counters[kind.index()].map(|tier| tier.protected)
-    }
-
-    /// Moving averages of what was let go, by tier.
-    pub(crate) fn average_total(&self, kind: Kind) -> [u64; MAX_NR_TIERS] {
-        self.counters[kind.index()].map(|tier| tier.avg_total)
-    }
-}
-
 /// Weights of the first tier (the set point) and of the tier judged against it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TierGains {
@@ -287,6 +274,18 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    impl Controller {
+        /// What was spared in this period, by tier.
+        pub(crate) fn protected_of(&self, kind: Kind) -> [u64; MAX_NR_TIERS] {
+            self.counters[kind.index()].map(|tier| tier.protected)
+        }
+
+        /// Moving averages of what was let go, by tier.
+        pub(crate) fn average_total(&self, kind: Kind) -> [u64; MAX_NR_TIERS] {
+            self.counters[kind.index()].map(|tier| tier.avg_total)
+        }
+    }
 
     fn swappiness(value: u8) -> Swappiness {
         Swappiness::try_new(value).unwrap()

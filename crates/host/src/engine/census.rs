@@ -94,13 +94,6 @@ where
         let left = || until.saturating_duration_since(Instant::now());
         std::iter::from_fn(|| found.recv_timeout(left()).ok()).collect()
     }
-
-    /// One whose censuses somebody else sends.
-    #[cfg(test)]
-    pub(crate) fn sent(found: Receiver<Result<Found, Error>>) -> Self {
-        let asked = channel().0;
-        Censuses { asked, found }
-    }
 }
 
 fn run<Asked: Default, Found, Error>(
@@ -132,6 +125,14 @@ fn run<Asked: Default, Found, Error>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl<Asked, Found, Error> Censuses<Asked, Found, Error> {
+        /// One whose censuses somebody else sends.
+        pub(crate) fn sent(found: Receiver<Result<Found, Error>>) -> Self {
+            let asked = channel().0;
+            Censuses { asked, found }
+        }
+    }
 
     /// Counts censuses, of which each takes so long of a processor, and fails at one.
     fn counted(

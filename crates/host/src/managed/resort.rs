@@ -78,8 +78,11 @@ impl Resort {
             .is_some_and(|to_hold| is_short && may_be_held(groups, to_hold.id, &to_hold.brake));
         let waits = !self.hold_recorded(groups, may_be);
         // Whatever the disk does, those who are held back go on when there is memory again.
-        let can_halt =
-            |group: &Exposed| group.is_held || !waits && !self.cant_halt(groups, group.group);
+        let can_halt = |group: &Exposed| {
+            // Where an earlier attempt to hold back or kill one failed, the next group is chosen instead.
+            let has_failed = |of: &Group| self.told.contains(of.name());
+            group.is_held || !waits && !groups.get(&group.group).is_some_and(has_failed)
+        };
         let exposed = groups.iter().map(|(id, group)| group.exposed(*id));
         let exposed: Vec<Exposed> = exposed.filter(can_halt).collect();
         let step = self.decision.look(now, &exposed);
@@ -95,12 +98,6 @@ impl Resort {
             Some(Step::GoOn) => self.end_all(groups, "there is memory again"),
         }
         step.is_some()
-    }
-
-    /// An earlier attempt to hold back or kill this group failed: the next group is chosen instead.
-    fn cant_halt(&self, groups: &BTreeMap<GroupId, Group>, id: GroupId) -> bool {
-        let group = groups.get(&id);
-        group.is_some_and(|group| self.told.contains(group.name()))
     }
 
     /// Has it recorded what lets the group go on.

@@ -161,17 +161,16 @@ impl Writer {
 }
 
 #[cfg(test)]
-impl ToWrite {
-    /// What is handed over is written nowhere.
-    pub(super) fn nowhere() -> ToWrite {
-        let writer = Writer::start(Journal::none(), PathBuf::from("/nowhere"));
-        writer.expect("a thread").jobs
-    }
-}
-
-#[cfg(test)]
 mod tests {
     use super::*;
+
+    impl ToWrite {
+        /// What is handed over is written nowhere.
+        pub(in crate::managed) fn nowhere() -> ToWrite {
+            let writer = Writer::start(Journal::none(), PathBuf::from("/nowhere"));
+            writer.expect("a thread").jobs
+        }
+    }
 
     fn status() -> Status {
         Status::of(true, Duration::ZERO, Duration::ZERO, 7, 0, 0, Vec::new())

@@ -188,22 +188,6 @@ impl Table {
         bits::is_empty(self.tracked) && bits::is_empty(self.shadowed)
     }
 
-    /// Checks the module's invariants.
-    #[cfg(test)]
-    pub(crate) fn validate(&self) -> Result<(), String> {
-        let both = bits::and(self.tracked, self.shadowed);
-        let beside_huge = match self.is_huge {
-            true => bits::without(self.tracked, bits::run(0, 1)),
-            false => bits::NONE,
-        };
-        match [both, beside_huge].map(bits::is_empty) {
-            [true, true] => Ok(()),
-            _ => Err(format!(
-                "tracked and shadowed {both:?}, beside a huge page {beside_huge:?}"
-            )),
-        }
-    }
-
     /// Heap bytes in use, the table itself included.
     pub(crate) fn memory_bytes(&self) -> u64 {
         size_of::<Table>() as u64 + self.slots.memory_bytes()
@@ -215,6 +199,23 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
+
+    impl Table {
+        /// Checks the module's invariants.
+        pub(crate) fn validate(&self) -> Result<(), String> {
+            let both = bits::and(self.tracked, self.shadowed);
+            let beside_huge = match self.is_huge {
+                true => bits::without(self.tracked, bits::run(0, 1)),
+                false => bits::NONE,
+            };
+            match [both, beside_huge].map(bits::is_empty) {
+                [true, true] => Ok(()),
+                _ => Err(format!(
+                    "tracked and shadowed {both:?}, beside a huge page {beside_huge:?}"
+                )),
+            }
+        }
+    }
 
     proptest! {
         #[test]

@@ -382,11 +382,6 @@ impl<'a> Arena<'a> {
         self.session.as_ref().and_then(|(_, keeper)| keeper.pid())
     }
 
-    /// The keeper's resident memory, bytes.
-    pub(super) fn keeper_rss_bytes(&self) -> u64 {
-        self.keeper_pid().map_or(0, overhead::rss_bytes_of)
-    }
-
     /// The keeper's CPU time, nanoseconds.
     pub(super) fn keeper_cpu_ns(&self) -> u64 {
         self.keeper_pid().map_or(0, overhead::cpu_ns_of)

@@ -182,7 +182,7 @@ impl Session<'_> {
         self.meter.sample(now, usage);
         // A dry run takes nothing. It goes on as if what it has decided on were gone, so that it decides on as much as a
         // run would take.
-        let usage = usage.saturating_sub(self.would_be_gone_bytes());
+        let usage = usage.saturating_sub(self.would_evict().map_or(0, WouldEvict::bytes));
         let mut readings = self.readings();
         // First, because tasks may be waiting and a walk can take a while.
         self.adjust_limit(now, usage, &mut readings);
@@ -228,7 +228,7 @@ impl Session<'_> {
             let kernel = report::kernel(&self.stats_at_start, &counters);
             let back_bytes = kernel.nr_refaulted_pages().unwrap_or(0) * PAGE_BYTES;
             let swapped = self.swapped(counters);
-            let keeper_bytes = self.arena.keeper_rss_bytes();
+            let keeper_bytes = self.arena.keeper_pid().map_or(0, overhead::rss_bytes_of);
             self.savings
                 .sample(keeper_bytes, swapped, shadows, back_bytes);
             if let Some(managed) = &mut self.managed {
@@ -275,11 +275,6 @@ impl Session<'_> {
             .threads
             .would_evict
             .as_ref()
-    }
-
-    /// Bytes that a run which was started as a dry run would have out of memory now; 0 for every other run.
-    fn would_be_gone_bytes(&self) -> u64 {
-        self.would_evict().map_or(0, WouldEvict::bytes)
     }
 
     /// Nothing read yet; in a dry run the free swap is that of the run.

@@ -95,7 +95,7 @@ impl GroupTree {
                     usage_pages,
                 }
             } else {
-                let claims = self.claims_below(child.parent);
+                let claims = self.node(child.parent).claims;
                 Protection {
                     min_pages: share(min_pages, effective.min_pages, claims.min_pages).effective(),
                     low_pages: share(low_pages, effective.low_pages, claims.low_pages).effective(),

@@ -84,7 +84,7 @@ pub(crate) struct Group {
     swap_pages: u64,
     /// Pages in swap of the group itself, without groups below.
     own_swap_pages: u64,
-    claims: Claims,
+    pub(super) claims: Claims,
     events: GroupEvents,
     events_local: GroupEvents,
     /// Where the last partial walk of this subtree ended, by node.
@@ -270,10 +270,6 @@ impl GroupTree {
                 of
             })
         })
-    }
-
-    pub(super) fn claims_below(&self, number: u16) -> Claims {
-        self.node(number).claims
     }
 
     // Births and deaths.

@@ -301,7 +301,8 @@ impl Policy for MultiGen {
     }
 
     fn walk_stats(&self, group: GroupId) -> Result<WalkStats, PolicyError> {
-        self.walk_stats_of(group)
+        let lruvecs = self.books.lruvecs_of(group)?;
+        Ok(lruvecs.map(|lruvec| lruvec.walk.stats).sum())
     }
 
     fn validate(&self) -> Result<(), String> {

@@ -11,17 +11,11 @@ use crate::{
     swappiness::Swappiness,
     walk::{
         AgeingWalks, Found, LookAround, NextSpace, Scan, SpaceSlot, TableBit, TableId, TableScan,
-        Walk, WalkStats, is_dense,
+        Walk, is_dense,
     },
 };
 
 impl MultiGen {
-    /// Counters of the walks of all nodes of a group.
-    pub(super) fn walk_stats_of(&self, group: GroupId) -> Result<WalkStats, PolicyError> {
-        let lruvecs = self.books.lruvecs_of(group)?;
-        Ok(lruvecs.map(|lruvec| lruvec.walk.stats).sum())
-    }
-
     /// Counts what a walk read that asks no filter, and keeps for the next one what was dense.
     pub(super) fn note_walked(&mut self, group: GroupId, node: NodeId, walked: Walked) {
         let Ok(lruvec) = self.books.lruvec_of(group, node) else {

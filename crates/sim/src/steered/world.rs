@@ -468,7 +468,9 @@ impl<'w, P: PlaysKernel> World<'w, P> {
                     .step(at_ns, &mut self.machine, has_swap, running_percent);
                 self.pageout.slot.took(at_ns, took);
                 if took.is_done {
-                    self.wake_loop(at_ns);
+                    // The loop is woken, unless it works.
+                    let at_ns = at_ns.max(self.loop_slot.works_until_ns);
+                    self.loop_slot.next_ns = self.loop_slot.next_ns.min(at_ns);
                 }
             }
             Who::Clearer => {
@@ -492,11 +494,6 @@ impl<'w, P: PlaysKernel> World<'w, P> {
             0 => 100,
             _ => (ran_ns * 100 / passed_ns).min(100),
         }
-    }
-
-    fn wake_loop(&mut self, at_ns: u64) {
-        let at_ns = at_ns.max(self.loop_slot.works_until_ns);
-        self.loop_slot.next_ns = self.loop_slot.next_ns.min(at_ns);
     }
 
     /// One round of the loop.

@@ -220,7 +220,7 @@ impl Decoder {
                 }
             }
         }
-        self.info.add_end(end);
+        self.info.nr_broken_walks += u64::from(end == SpaceEnd::Broken);
         Some(end)
     }
 

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use super::names::Name;
-use super::{About, AreaName, FileName, Piece, SpaceEnd, SpaceName, WalkKind, count};
+use super::{About, AreaName, FileName, Piece, SpaceName, WalkKind, count};
 
 /// Spaces, mappings and files, of each so many, whose names are kept.
 const NAMES_MAX: usize = 1 << 16;
@@ -99,10 +99,6 @@ impl RecordingInfo {
             area.nr_accessed += accessed;
             area.nr_appeared += appeared;
         }
-    }
-
-    pub(super) fn add_end(&mut self, end: SpaceEnd) {
-        self.nr_broken_walks += u64::from(end == SpaceEnd::Broken);
     }
 
     pub(super) fn add_name(&mut self, name: Name) {

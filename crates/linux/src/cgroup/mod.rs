@@ -71,7 +71,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub use brake::Brake;
 pub use error::{CgroupError, FoundLimit, Occupant, ReclaimError};
 pub use file::MemoryLimit;
-use file::{ControlFile, UNLIMITED, keyed_number, limit_file, lock, read_text};
+use file::{ControlFile, UNLIMITED, keyed_number, limit_file, lock, read_text, swap_bytes};
 pub use freeze::{Freezer, HaltError, is_frozen, thaw};
 pub use held::{Hold, hold};
 pub use identity::GroupMark;
@@ -378,7 +378,7 @@ impl BudgetGroup {
 
     /// As [`GroupReader::swap_bytes`].
     pub fn swap_bytes(&self) -> Option<u64> {
-        reader::swap_bytes(&self.here(), self.version)
+        swap_bytes(&self.here(), self.version)
     }
 
     /// Processes of the group killed for want of memory; `None` where the kernel does not count.

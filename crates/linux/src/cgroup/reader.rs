@@ -6,7 +6,7 @@
 //! **Invariants** I1: no write reaches a group through this type.
 
 use super::error::CgroupError;
-use super::file::{UNLIMITED, children, parse_number, read_text};
+use super::file::{UNLIMITED, children, parse_number, read_text, swap_bytes};
 use super::mounts::{Mount, not_a_group, resolve};
 use super::name;
 use super::processes::processes_below;
@@ -254,17 +254,5 @@ impl GroupReader {
 
     fn number(&self, file: &str) -> Option<u64> {
         parse_number(&read_text(&self.path.join(file)).ok()?)
-    }
-}
-
-/// See [`GroupReader::swap_bytes`].
-pub(super) fn swap_bytes(group: &Path, version: Version) -> Option<u64> {
-    let read = |file: &str| parse_number(&read_text(&group.join(file)).ok()?);
-    match version {
-        Version::V1 => {
-            let with_memory_bytes = read("memory.memsw.usage_in_bytes")?;
-            Some(with_memory_bytes.saturating_sub(read("memory.usage_in_bytes")?))
-        }
-        Version::V2 => read("memory.swap.current"),
     }
 }

@@ -25,29 +25,11 @@ use std::path::PathBuf;
 use rustix::fs::fstat;
 
 pub use finder::Finder;
-pub use reach::Mounts;
+pub use reach::{Left, Mounts};
 pub(crate) use reset::CountReset;
 pub use reset::ResetReport;
 
 use crate::access::census::FileId;
-
-/// Why pages of a file are left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Left {
-    /// No path is known and no process has it open.
-    Unreachable,
-    /// The file is not there any more, or another one is at its path.
-    Replaced,
-    /// It is no regular file, but a disk, for example.
-    NotRegular,
-    /// It lies neither on ext4 nor on xfs nor on tmpfs.
-    FileSystem,
-    /// It can't be opened or asked for: a right is missing, or somebody has a lease on it.
-    Refused,
-    /// The pages were made dirty, mapped, or are being read.
-    InUse,
-}
 
 /// What became of idle page cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]

@@ -14,11 +14,28 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FileType, Mode, OFlags, fstat, fstatfs, open as open_file};
 use rustix::io::Errno;
 
-use super::Left;
 use crate::access::census::FileId;
 use crate::process::Device;
 use crate::sys::file_handle::{Handle, open_by_handle};
 use crate::sys::page_cache::generation;
+
+/// Why pages of a file are left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Left {
+    /// No path is known and no process has it open.
+    Unreachable,
+    /// The file is not there any more, or another one is at its path.
+    Replaced,
+    /// It is no regular file, but a disk, for example.
+    NotRegular,
+    /// It lies neither on ext4 nor on xfs nor on tmpfs.
+    FileSystem,
+    /// It can't be opened or asked for: a right is missing, or somebody has a lease on it.
+    Refused,
+    /// The pages were made dirty, mapped, or are being read.
+    InUse,
+}
 
 /// Magic numbers of file systems on which dropping exact ranges was tried.
 const FILE_SYSTEMS: [u64; 3] = [EXT4, XFS, TMPFS];

@@ -58,8 +58,8 @@ pub use mechanism::{KernelPolicy, TierSetup};
 pub use memory::{MemorySize, PAGE_BYTES};
 pub use order::{IntervalOrder, UnknownOrder};
 pub use outcome::{
-    AgeShare, CacheCounts, GenerationPages, GroupCounts, NR_TIERS_MAX, Outcome, Reclaim, Sample,
-    SteeringCounts, TierCounts, TierRecord,
+    AgeShare, AppCounts, CacheCounts, GenerationPages, GroupCounts, NR_TIERS_MAX, Outcome, Reclaim,
+    Sample, SteeringCounts, TierCounts, TierRecord,
 };
 pub use ratio::Ratio;
 pub use runs::{Jobs, Run, RunsError, run_bytes_max};

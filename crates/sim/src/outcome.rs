@@ -98,6 +98,9 @@ pub struct Reclaim {
     /// What moved between tiers; `None` without tiers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tiers: Option<TierCounts>,
+    /// What became of apps; `None` where nobody kills.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub apps: Option<AppCounts>,
     /// What became of each group, parents first; empty where all is one group.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<GroupCounts>,
@@ -107,6 +110,17 @@ pub struct Reclaim {
     /// How the generations stood, evenly over the run.
     #[serde(rename = "generations")]
     pub samples: Vec<Sample>,
+}
+
+/// What became of apps, which are groups of the trace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct AppCounts {
+    /// Killed.
+    #[serde(rename = "kills")]
+    pub nr_kills: u64,
+    /// Came to the front after they were killed.
+    #[serde(rename = "cold_starts")]
+    pub nr_cold_starts: u64,
 }
 
 /// Writes what there is of anon pages and of file pages.

@@ -29,6 +29,9 @@ pub struct Setup {
     /// until twice as much is; `None` leaves it to whoever needs a page. Of tiers each keeps its share of it
     /// free, or a batch of the fastest if nothing is said.
     pub background: Option<MemorySize>,
+    /// Groups of the trace are apps, one of which is killed when so many pages of files came back to that in front, or a share of
+    /// those in memory; `None`: nobody kills. Baselines kill nothing.
+    pub kill_at: Option<MemorySize>,
     /// How Strata's control loop holds the memory as a budget, on top of the policy; `None`: the policy is alone.
     /// Baselines have no mechanism that could be steered.
     pub steered: Option<SteeredSetup>,

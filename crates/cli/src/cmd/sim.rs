@@ -167,6 +167,17 @@ pub(crate) struct SimArgs {
     #[arg(long, value_name = "SIZE", requires = "several", value_parser = memory_size_arg)]
     background: Option<MemorySize>,
 
+    /// Kill a group, as Android kills apps, when so many pages of files came back to the one in front: 5% of those in memory
+    ///
+    /// Groups of the trace are apps, of which one is in front at a time, as in gen:apps. As Android's lmkd does for its thrashing_limit,
+    /// pages that come back are held against those of files in memory: since the app came to the front (there within a second), or
+    /// since the last kill. The app that was in front longest ago is killed, also where nothing can be evicted: its anon pages are
+    /// freed. When it comes to the front again, its first turn is replayed before: a cold start.
+    ///
+    /// SIZE is pages, bytes or a share of the pages of files in memory. The policies lru, fifo, clock, sieve, s3-fifo and opt kill nothing.
+    #[arg(long, value_name = "SIZE", value_parser = memory_size_arg, conflicts_with_all = ["tiers", "steered", "guard"])]
+    kill_at: Option<MemorySize>,
+
     /// Hold the memory as a budget by Strata's own control loop, on top of the policy, which plays the kernel
     ///
     /// The control loop is that of strata run --memory SIZE. It asks the played kernel to reclaim, takes pages, says which
@@ -423,6 +434,7 @@ fn setups(args: &SimArgs, tunables: &Tunables, footprint_pages: u32) -> Vec<Setu
             swappiness: args.swappiness,
             tiers: args.tiers.clone(),
             groups: groups.clone(),
+            kill_at: args.kill_at,
             background: args.background,
             steered: steered.clone(),
             ..Setup::with_memory(size.pages(footprint_pages))

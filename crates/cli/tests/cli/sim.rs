@@ -188,6 +188,27 @@ fn every_policy_of_a_kernel_plays_groups_tiers_and_a_background_together() {
 }
 
 #[test]
+fn apps_that_are_killed_are_told_with_their_cold_starts_which_count_as_accesses() {
+    let apps = "gen:apps,heap=300,code=100,files=100,turn=800,accesses=200000 --policy mglru,two-list --memory 30%";
+    let killing = format!("{apps} --kill-at 5%");
+    assert!(stdout(&killing).contains("cold starts"));
+    let report = json(&killing);
+    for run in report["runs"].as_array().expect("runs") {
+        let [nr_kills, nr_cold_starts] = ["kills", "cold_starts"].map(|name| {
+            let of_apps = &run["reclaim"]["apps"];
+            of_apps[name].as_u64().expect("a number")
+        });
+        assert!(0 < nr_cold_starts && nr_cold_starts <= nr_kills, "{run}");
+        // A start is once through all of an app.
+        let nr_accesses = 200_000 + 500 * nr_cold_starts;
+        assert_eq!(run["accesses"], nr_accesses);
+    }
+    assert!(!stdout(&format!("{apps} --format json")).contains("cold_starts"));
+    let said = Strata::line(&format!("sim {killing} --steered")).finish();
+    assert_eq!(said.code(), Some(2));
+}
+
+#[test]
 fn tiers_go_with_groups_and_have_a_table_and_a_plot_of_their_own() {
     let directory = tempfile::tempdir().expect("directory");
     let file = directory.path().join("plot.svg");

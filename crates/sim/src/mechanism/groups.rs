@@ -32,6 +32,8 @@ pub(super) struct Groups {
     holders: Vec<GroupId>,
     /// By the trace's number.
     nr_misses: Vec<u64>,
+    /// Requests made again by apps that start again, by the trace's number.
+    nr_replayed: Vec<u64>,
 }
 
 impl Groups {
@@ -48,6 +50,7 @@ impl Groups {
             tree: Vec::new(),
             holders: vec![GroupId(0); usize::from(nr_groups)],
             nr_misses: vec![0; usize::from(nr_groups)],
+            nr_replayed: vec![0; usize::from(nr_groups)],
         };
         if setup.groups.is_empty() {
             groups.only = Some(policy.add_group("/", now)?);
@@ -87,6 +90,16 @@ impl Groups {
     /// A page of a group of the trace had to be brought in.
     pub(super) fn missed(&mut self, number: u16) {
         self.nr_misses[usize::from(number)] += 1;
+    }
+
+    /// An app starts again.
+    pub(super) fn replayed(&mut self, number: u16, nr_requests: u64) {
+        self.nr_replayed[usize::from(number)] += nr_requests;
+    }
+
+    /// Requests made again, of all apps.
+    pub(super) fn nr_replayed(&self) -> u64 {
+        self.nr_replayed.iter().sum()
     }
 
     /// Every group that is charged for pages.
@@ -169,7 +182,7 @@ impl Groups {
         let (nr_accesses, nr_pages) = by_trace_group(workload);
         for (planned, counts) in self.tree.iter().map(|of| &of.0).zip(&mut counts) {
             if let Some(number) = planned.trace_group.map(usize::from) {
-                counts.nr_accesses = nr_accesses[number];
+                counts.nr_accesses = nr_accesses[number] + self.nr_replayed[number];
                 counts.nr_distinct = nr_pages[number];
                 counts.nr_misses = self.nr_misses[number];
             }

@@ -39,9 +39,11 @@
 //! - I1: never more pages in memory than the group may hold, once a request is done.
 //! - I2: whatever the policy counts as in memory is in memory here, and the other way round.
 
+mod apps;
 pub(crate) mod bits;
 mod driven;
 mod groups;
+mod killer;
 pub(crate) mod layout;
 pub(crate) mod memory;
 mod reclaim;
@@ -64,6 +66,7 @@ use strata_trace::{Backing, Op, Via};
 
 use self::{
     groups::Groups,
+    killer::Killer,
     layout::Layout,
     memory::{Memory, Place},
     walk::Spaces,
@@ -99,6 +102,7 @@ pub(crate) struct Machine<'w, P> {
     writeback: Writeback,
     setup: Setup,
     groups: Groups,
+    killer: Option<Killer>,
     /// Everything that has page tables.
     spaces: Spaces,
     /// Pages in memory, by kind.
@@ -175,6 +179,7 @@ impl<'w, P: Policy> Machine<'w, P> {
             writeback: Writeback::new(setup.memory_pages),
             setup: setup.clone(),
             groups,
+            killer: setup.kill_at.map(|at| Killer::new(at, workload)),
             spaces,
             nr_pages: [0; 2],
             charged: None,
@@ -207,7 +212,7 @@ impl<'w, P: Policy> Machine<'w, P> {
                 .min(position + to_sample.min(PROGRESS_REQUESTS));
             let end = next_end(ends, end);
             for (request, number) in requests[position..end].iter().zip(position..) {
-                self.request(*request, number)?;
+                self.request_of_app(*request, number)?;
             }
             progress.advance((end - position) as u64);
             position = end;
@@ -277,6 +282,9 @@ impl<'w, P: Policy> Machine<'w, P> {
             }
         }
         let kind = kind_of(self.workload.page(page).backing);
+        if let (Some(killer), Some(_)) = (&mut self.killer, shadow) {
+            killer.came_back(kind);
+        }
         let folio = self.policy.appeared(Arrival {
             group,
             node: NodeId::default(),
@@ -372,10 +380,11 @@ impl<'w, P: Policy> Machine<'w, P> {
             refaults_by_time: self.refaults_by_time,
             time_in_generations: time_by_age(&self.samples),
             samples: self.samples,
+            apps: self.killer.map(|killer| killer.counts),
             ..self.groups.reclaim(&self.policy, self.workload)?
         };
         Ok(Outcome {
-            nr_accesses: u64::from(self.workload.nr_requests()),
+            nr_accesses: u64::from(self.workload.nr_requests()) + self.groups.nr_replayed(),
             nr_misses: self.counts.nr_misses,
             nr_anon_misses: self.counts.nr_anon_misses,
             policy_bytes: self.policy.memory_bytes()

@@ -83,7 +83,10 @@ impl<P: Policy> Machine<'_, P> {
                 nr_in_vain += 1;
             }
             if nr_in_vain > NR_RETRIES_MAX {
-                return Err(self.out_of_memory(need)?);
+                if !self.kill()? {
+                    return Err(self.out_of_memory(need)?);
+                }
+                nr_in_vain = 0;
             }
         }
         Ok(())

@@ -13,6 +13,7 @@ use crate::{
     workload::WorkloadBuilder,
 };
 
+mod apps;
 mod page_cache;
 mod walks;
 

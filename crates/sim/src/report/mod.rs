@@ -7,6 +7,7 @@
 //! - I1: every number is an integer or comes from integers by one division: no libm, the same bytes
 //!   on any machine.
 
+mod apps;
 mod csv;
 mod groups;
 mod profile;

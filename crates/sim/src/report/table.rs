@@ -8,7 +8,7 @@
 //!
 //! **Owns** the columns and the spacing. **Does not own** the records.
 
-use super::{Record, groups, profile, steered, tiers};
+use super::{Record, apps, groups, profile, steered, tiers};
 use crate::table::{aligned, grouped};
 
 /// What is told of a run.
@@ -49,6 +49,7 @@ pub(super) fn text(records: &[Record]) -> String {
         ));
         text.push_str(&of_one_trace(of_trace));
         text.push_str(&tiers::table(of_trace));
+        text.push_str(&apps::table(of_trace));
         text.push_str(&profile::table(of_trace));
         text.push_str(&groups::tables(of_trace));
         text.push_str(&steered::table(of_trace));

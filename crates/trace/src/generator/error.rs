@@ -8,7 +8,7 @@ use crate::suggest::did_you_mean;
 pub(super) const NR_STRETCHES_MAX: usize = 64;
 
 /// The patterns of `gen:`.
-pub(super) const PATTERNS: [&str; 11] = [
+pub(super) const PATTERNS: [&str; 12] = [
     "uniform",
     "zipf",
     "hotscan",
@@ -19,6 +19,7 @@ pub(super) const PATTERNS: [&str; 11] = [
     "mixed-groups",
     "replicas",
     "sparse",
+    "apps",
     "code",
 ];
 

@@ -16,14 +16,15 @@
 //! | `mixed-groups` | the same, drawn uniformly, anon in one group and the file in another | `anon` (20000), `file` (32768) |
 //! | `replicas` | each group touches its anon and reads a file once through, the first one `ahead` times; then the first alone reads on | `pages` (12000), `anon` (0), `ahead` (1), `groups` (3) |
 //! | `sparse` | pages in order, each the only one of its page table, through mappings, again and again | `pages` |
+//! | `apps` | each app, a group, starts: it writes its heap, reads its code through mappings and its files through descriptors; then one app at a time uses any of these for `turn` (8192), few pages often, and the next is most likely one that was in use of late | `heap` (3000), `code` (1000), `files` (1000), `exponent`, `groups` (30) |
 //! | `code` | turns of a program's code, drawn uniformly, and of a file that is run through once, both through mappings | `code` (8192), `backing` (of the first: `code` or `file`) |
 //!
 //! Patterns joined by `-` come one after the other, for equally many accesses each: `gen:loop-zipf-loop-scan`. They
-//! share their options and their pages; a `scan` runs through pages of its own. The last five can't be joined.
+//! share their options and their pages; a `scan` runs through pages of its own. The last six can't be joined.
 //!
 //! Options of every pattern: `accesses` (819200), `seed` (0), `groups` (1; each group runs the pattern
 //! over pages of its own), `turn` (64; accesses before the next group or kind has its turn; not of `replicas`),
-//! `writes` (0; percent of the accesses). And, except for `mixed`, `mixed-groups` and `code`: `via` (`fd` or `mmap`), `backing`
+//! `writes` (0; percent of the accesses). And, except for `mixed`, `mixed-groups`, `apps` and `code`: `via` (`fd` or `mmap`), `backing`
 //! (`file` or `anon`); by default a file read through descriptors, or with `backing=anon` memory through mappings.
 //!
 //! **Owns** the patterns, their names and options. **Does not own** files of traces (the readers).
@@ -31,10 +32,12 @@
 //! **Invariants**
 //! - I1: no libm, no hash map, no clock: what comes depends on the name alone.
 
+mod apps;
 mod error;
 mod options;
 pub(crate) mod rng;
 pub(crate) mod sequence;
+mod turns;
 pub(crate) mod zipf;
 
 use std::str::FromStr;
@@ -42,10 +45,12 @@ use std::str::FromStr;
 pub use self::error::GeneratorError;
 pub(crate) use self::options::Options;
 use self::{
+    apps::User,
     error::NR_STRETCHES_MAX,
+    options::{NR_PAGES_MAX, exponent, pages},
     rng::Rng,
     sequence::{Chain, HotScan, Phases, Sequence, Shuffled},
-    zipf::{EXPONENT_HUNDREDTHS_MAX, USUAL_EXPONENT_HUNDREDTHS},
+    turns::{AfterTurns, Stream, Turns},
 };
 use crate::{
     access::{Access, Backing, Op, PageKey, Via},
@@ -58,12 +63,20 @@ const DEFAULT_TURN_ACCESSES: u64 = 64;
 const DEFAULT_GROUP_ANON: u64 = 20_000;
 const DEFAULT_REPLICAS: u64 = 3;
 const DEFAULT_REPLICA_PAGES: u64 = 12_000;
-
-/// The most pages of one set: weights and shuffle take 12 bytes a page.
-const NR_PAGES_MAX: u64 = 1 << 27;
+const DEFAULT_APPS: u64 = 30;
+const DEFAULT_HEAP: u64 = 3000;
+const DEFAULT_APP_FILES: u64 = 1000;
+const DEFAULT_APP_TURN_ACCESSES: u64 = 8192;
 
 /// Patterns that are no stretch of others.
-const ALONE: [&str; 5] = ["mixed", "mixed-groups", "replicas", "sparse", "code"];
+const ALONE: [&str; 6] = [
+    "mixed",
+    "mixed-groups",
+    "replicas",
+    "sparse",
+    "apps",
+    "code",
+];
 
 /// Entries of a page table.
 const NR_TABLE_ENTRIES: u64 = 512;
@@ -92,35 +105,6 @@ pub struct Generator {
 enum Source {
     Oracle(Box<OracleSequence>),
     Streams(Turns),
-}
-
-/// Streams that take turns.
-#[derive(Clone, Debug)]
-struct Turns {
-    streams: Vec<Stream>,
-    current: usize,
-    nr_left_in_turn: u64,
-    then: AfterTurns,
-}
-
-/// What comes once each stream has had a turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum AfterTurns {
-    TurnsAgain,
-    /// This one goes on.
-    Alone(usize),
-}
-
-/// One sequence as accesses.
-#[derive(Clone, Debug)]
-struct Stream {
-    sequence: Sequence,
-    like: Access,
-    turn_accesses: u64,
-    /// From one page to the next.
-    stride_pages: u64,
-    write_percent: u32,
-    writes: Rng,
 }
 
 impl Generator {
@@ -228,6 +212,10 @@ enum Shape {
     },
     /// A page a table.
     Sparse,
+    /// A turn is a start. Then a user takes apps by how long ago each was in use.
+    Apps {
+        exponent: u32,
+    },
 }
 
 impl TurnsPlan {
@@ -243,18 +231,21 @@ impl TurnsPlan {
                 nr_rounds_ahead: options.number("ahead", 1, 1..=u64::from(u32::MAX))?,
             },
             "sparse" => Shape::Sparse,
+            "apps" => Shape::Apps {
+                exponent: exponent(options)?,
+            },
             _ => Shape::Usual,
         };
-        let is_replicas = pattern == "replicas";
-        let nr_groups_usual = if is_replicas { DEFAULT_REPLICAS } else { 1 };
-        let nr_groups_max = match shape {
-            Shape::KindsApart => NR_GROUPS_MAX / 2,
-            _ => NR_GROUPS_MAX,
+        let (nr_groups_usual, nr_groups_bounds, turn_usual) = match shape {
+            Shape::KindsApart => (1, 1..=NR_GROUPS_MAX / 2, DEFAULT_TURN_ACCESSES),
+            Shape::Replicas { .. } => (DEFAULT_REPLICAS, 1..=NR_GROUPS_MAX, 0),
+            Shape::Apps { .. } => (DEFAULT_APPS, 2..=NR_GROUPS_MAX, DEFAULT_APP_TURN_ACCESSES),
+            Shape::Usual | Shape::Sparse => (1, 1..=NR_GROUPS_MAX, DEFAULT_TURN_ACCESSES),
         };
-        let nr_groups = options.number("groups", nr_groups_usual, 1..=nr_groups_max)?;
-        let turn_accesses = match is_replicas {
-            true => 0,
-            false => options.number("turn", DEFAULT_TURN_ACCESSES, 1..=u64::MAX)?,
+        let nr_groups = options.number("groups", nr_groups_usual, nr_groups_bounds)?;
+        let turn_accesses = match turn_usual {
+            0 => 0,
+            usual => options.number("turn", usual, 1..=u64::MAX)?,
         };
         let write_percent = options.number("writes", 0, 0..=100)? as u32;
         let kinds = sets(pattern, nr_accesses / nr_groups, options)?;
@@ -292,7 +283,7 @@ impl TurnsPlan {
                     Shape::Replicas { nr_rounds_ahead } if streams.len() == asked => {
                         u64::from(set.nr_pages()).saturating_mul(nr_rounds_ahead)
                     }
-                    Shape::Replicas { .. } => set.nr_pages().into(),
+                    Shape::Replicas { .. } | Shape::Apps { .. } => set.nr_pages().into(),
                     _ => self.turn_accesses,
                 };
                 streams.push(Stream {
@@ -310,39 +301,16 @@ impl TurnsPlan {
         }
         let then = match self.shape {
             Shape::Replicas { .. } => AfterTurns::Alone(asked),
+            Shape::Apps { exponent } => AfterTurns::User(User::new(
+                self.nr_groups as u32,
+                self.kinds.len() as u32,
+                self.turn_accesses,
+                exponent,
+                Rng::from_state(seeds.next()),
+            )),
             _ => AfterTurns::TurnsAgain,
         };
-        Turns {
-            nr_left_in_turn: streams[0].turn_accesses,
-            streams,
-            current: 0,
-            then,
-        }
-    }
-}
-
-impl Turns {
-    fn next_access(&mut self) -> Access {
-        if self.nr_left_in_turn == 0 {
-            self.current = (self.current + 1) % self.streams.len();
-            self.nr_left_in_turn = self.streams[self.current].turn_accesses;
-            if let (0, AfterTurns::Alone(asked)) = (self.current, self.then) {
-                (self.current, self.nr_left_in_turn) = (asked, u64::MAX);
-            }
-        }
-        self.nr_left_in_turn -= 1;
-        self.streams[self.current].next_access()
-    }
-}
-
-impl Stream {
-    fn next_access(&mut self) -> Access {
-        let mut access = self.like;
-        access.key.page = u64::from(self.sequence.next_page()) * self.stride_pages;
-        if self.write_percent > 0 && self.writes.below(100) < self.write_percent {
-            access.op = Op::Write;
-        }
-        access
+        Turns::new(streams, then)
     }
 }
 
@@ -375,6 +343,11 @@ enum Set {
     Scan {
         first: u32,
     },
+    /// In order once, then by Zipf's law.
+    Used {
+        nr_pages: u32,
+        exponent: u32,
+    },
     Chain {
         stretches: Vec<Set>,
         stretch_accesses: u64,
@@ -403,6 +376,22 @@ fn sets(
         return Ok(vec![
             (anon, like(Backing::Anon, Via::PageTable)),
             (file, like(Backing::File, Via::FileDescriptor)),
+        ]);
+    }
+    if pattern == "apps" {
+        let exponent = exponent(options)?;
+        let mut used = |key, usual| {
+            let nr_pages = pages(options, key, usual)?;
+            Ok(Set::Used { nr_pages, exponent })
+        };
+        let mut heap = like(Backing::Anon, Via::PageTable);
+        heap.op = Op::Write;
+        let code = like(Backing::Code, Via::PageTable);
+        let files = like(Backing::File, Via::FileDescriptor);
+        return Ok(vec![
+            (used("heap", DEFAULT_HEAP)?, heap),
+            (used("code", DEFAULT_APP_FILES)?, code),
+            (used("files", DEFAULT_APP_FILES)?, files),
         ]);
     }
     if pattern == "code" {
@@ -508,7 +497,7 @@ impl Set {
     fn table_bytes(&self) -> u64 {
         match self {
             Set::Uniform { .. } | Set::Loop { .. } | Set::Scan { .. } => 0,
-            Set::Zipf { nr_pages, .. } => u64::from(*nr_pages) * 12,
+            Set::Zipf { nr_pages, .. } | Set::Used { nr_pages, .. } => u64::from(*nr_pages) * 12,
             Set::HotScan { nr_hot, .. } => u64::from(*nr_hot) * 12,
             Set::Phases {
                 nr_pages,
@@ -522,9 +511,10 @@ impl Set {
     /// Pages that come again and again.
     fn nr_pages(&self) -> u32 {
         match *self {
-            Set::Uniform { nr_pages } | Set::Zipf { nr_pages, .. } | Set::Loop { nr_pages } => {
-                nr_pages
-            }
+            Set::Uniform { nr_pages }
+            | Set::Zipf { nr_pages, .. }
+            | Set::Loop { nr_pages }
+            | Set::Used { nr_pages, .. } => nr_pages,
             Set::HotScan {
                 nr_hot, nr_scan, ..
             } => nr_hot + nr_scan,
@@ -574,6 +564,12 @@ impl Set {
                 ))
             }
             Set::Scan { first } => Sequence::Scan { next: first },
+            Set::Used { nr_pages, exponent } => {
+                let once = Set::Loop { nr_pages };
+                let then = Set::Zipf { nr_pages, exponent };
+                let stretches = [once, then].map(|set| set.sequence(seeds));
+                Sequence::Chain(Chain::new(stretches.into(), nr_pages.into()))
+            }
             Set::Chain {
                 ref stretches,
                 stretch_accesses,
@@ -594,22 +590,6 @@ fn hot_scan(options: &mut Options<'_>) -> Result<Set, GeneratorError> {
         run: options.number("run", period / 10, 0..=period)?,
         exponent: exponent(options)?,
     })
-}
-
-fn pages(
-    options: &mut Options<'_>,
-    key: &'static str,
-    default: u64,
-) -> Result<u32, GeneratorError> {
-    Ok(options.number(key, default, 1..=NR_PAGES_MAX)? as u32)
-}
-
-fn exponent(options: &mut Options<'_>) -> Result<u32, GeneratorError> {
-    options.hundredths(
-        "exponent",
-        USUAL_EXPONENT_HUNDREDTHS,
-        EXPONENT_HUNDREDTHS_MAX,
-    )
 }
 
 fn like(backing: Backing, via: Via) -> Access {

@@ -4,7 +4,13 @@
 
 use std::ops::RangeInclusive;
 
-use super::GeneratorError;
+use super::{
+    GeneratorError,
+    zipf::{EXPONENT_HUNDREDTHS_MAX, USUAL_EXPONENT_HUNDREDTHS},
+};
+
+/// The most pages of one set: weights and shuffle take 12 bytes a page.
+pub(super) const NR_PAGES_MAX: u64 = 1 << 27;
 
 /// What followed the pattern.
 #[derive(Debug)]
@@ -123,6 +129,24 @@ impl<'a> Options<'a> {
             }),
         }
     }
+}
+
+/// Pages of a set.
+pub(super) fn pages(
+    options: &mut Options<'_>,
+    key: &'static str,
+    default: u64,
+) -> Result<u32, GeneratorError> {
+    Ok(options.number(key, default, 1..=NR_PAGES_MAX)? as u32)
+}
+
+/// Of Zipf's law, in hundredths.
+pub(super) fn exponent(options: &mut Options<'_>) -> Result<u32, GeneratorError> {
+    options.hundredths(
+        "exponent",
+        USUAL_EXPONENT_HUNDREDTHS,
+        EXPONENT_HUNDREDTHS_MAX,
+    )
 }
 
 fn parse_hundredths(text: &str) -> Option<u32> {

@@ -38,6 +38,7 @@ fn a_name_gives_the_same_accesses_for_ever() {
         "gen:replicas,pages=700,accesses=5000,ahead=2",
         "gen:sparse,pages=700,accesses=5000,backing=anon",
         "gen:code,code=700,accesses=5000,seed=8",
+        "gen:apps,heap=30,code=20,files=10,groups=5,turn=40,accesses=5000,seed=9",
     ];
     let hashes = names.map(|name| hash(&trace(name)));
     let expected = [
@@ -52,6 +53,7 @@ fn a_name_gives_the_same_accesses_for_ever() {
         0xa607_9eed_ec50_89c9,
         0x61d1_575c_5646_bf95,
         0x9aaa_d0a1_93b0_d522,
+        0x85a6_fb92_ca1b_5921,
     ];
     assert_eq!(hashes, expected, "{hashes:#x?}");
 }
@@ -72,6 +74,35 @@ fn code_takes_turns_with_a_file_of_which_each_page_comes_once() {
     for (code, file) in accesses.iter().zip(alike) {
         assert_eq!((code.key, Backing::File), (file.key, file.backing));
     }
+}
+
+#[test]
+fn apps_start_in_order_and_then_one_at_a_time_is_in_front_for_a_turn() {
+    let accesses =
+        trace("gen:apps,heap=30,code=20,files=10,groups=5,turn=40,accesses=20300,seed=1");
+    let (starts, turns) = accesses.split_at(5 * 60);
+    for (number, start) in starts.chunks(60).enumerate() {
+        assert!(start.iter().all(|of| usize::from(of.group) == number));
+        let seen = |of: &Access| (of.backing, of.via, of.op, of.key.page);
+        let heap = (0..30).map(|page| (Backing::Anon, Via::PageTable, Op::Write, page));
+        let code = (0..20).map(|page| (Backing::Code, Via::PageTable, Op::Read, page));
+        let files = (0..10).map(|page| (Backing::File, Via::FileDescriptor, Op::Read, page));
+        let expected = heap.chain(code).chain(files);
+        assert!(start.iter().map(seen).eq(expected), "app {number}");
+    }
+    let in_front: Vec<u16> = turns.chunks(40).map(|turn| turn[0].group).collect();
+    for (turn, group) in turns.chunks(40).zip(&in_front) {
+        assert!(turn.iter().all(|of| of.group == *group));
+    }
+    assert_ne!(in_front[0], 4, "which had started last");
+    assert!(in_front.windows(2).all(|of| of[0] != of[1]), "another one");
+    // Of four others the one before comes 1 / (1 + 1/2 + 1/3 + 1/4) of the time, 0.48; by chance it would be a quarter.
+    let is_back = |of: &&[u16]| of[0] == of[2];
+    let nr_back = in_front.windows(3).filter(is_back).count();
+    assert!((200..280).contains(&nr_back), "{nr_back} of 500");
+    let pages = |seed| trace(&format!("gen:apps,turn=9,accesses=200000,seed={seed}"));
+    assert_eq!(pages(1), pages(1));
+    assert_ne!(pages(1), pages(2));
 }
 
 #[test]
@@ -141,6 +172,13 @@ fn what_is_wrong_with_a_name_is_said() {
         ("gen:loop-sparse", "sparse can't be one of several patterns"),
         ("gen:loop-code", "code can't be one of several patterns"),
         ("gen:code,backing=anon", "choose one of code, file"),
+        ("gen:loop-apps", "apps can't be one of several patterns"),
+        (
+            "gen:apps,groups=1",
+            "groups=1 is out of bounds: choose 2 to 4096",
+        ),
+        ("gen:apps,heaps=1", "did you mean heap? use "),
+        ("gen:apps,backing=anon", "no option \"backing\""),
         ("gen:replicas,turn=3", "no option \"turn\""),
         ("gen:loop-scan,exponent=1", "no option \"exponent\""),
         ("oracle:fdread", "unknown oracle sequence"),

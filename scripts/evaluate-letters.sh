@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # `make evaluate-letters`: what the letters of the multi-generational LRU claim, tried at this machine's size. Rewrites the tables of
 # docs/validation/letters.md and docs/validation/letters.csv; the words around the tables stay.
-#   ROW=n      one row, or some ("1 5"): 1 fio, 2 memcached, 5 scanned for each reclaimed, 8 code, 10 replicas and 11 promotion in the
-#              simulator; of the others the last table tells what other evaluations have found. `prices`: what the letters saw on big machines,
+#   ROW=n      one row, or some ("1 5"): 1 fio, 2 memcached, 5 scanned for each reclaimed, 8 code, 7 apps, 10 replicas and 11 promotion in
+#              the simulator; of the others the last table tells what other evaluations have found. `prices`: what the letters saw on big machines,
 #              by the simulator's prices. All of them by default
 #   ROUNDS     (5) of each arm, in turns
 # GUEST='--kernel 6.12' ROW=5 runs in a guest: counts say something there, times do not. With '--mglru 0' the two lists.
@@ -52,7 +52,7 @@ tr -d '\r' <"$work/told" | grep '^20[0-9-]*,' >"$work/fresh" || true
 [ -z "${IN_GUEST:-}" ] || { cat "$work/fresh"; exit $status; }
 [ -z "$quick" ] || raw=$work/raw
 "${letters[@]}" keep "$raw" <"$work/fresh"
-for row in 1 2 5 8 10 11; do
+for row in 1 2 5 7 8 10 11; do
     [[ " $rows " = *" $row "* ]] || continue
     "${letters[@]}" table "$raw" $row >"$work/table"
     if [ -n "$quick" ]; then cat "$work/table"; else scripts/evaluate.py splice "$page" "row-$row" <"$work/table"; fi

@@ -17,6 +17,9 @@ const NR_SPANS: u32 = 3;
 /// Slower growth fills no host within minutes, bytes a second.
 const BYTES_PER_S_MIN: u64 = 1 << 20;
 
+/// From look to look: several within a span.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
 /// What a group held at each look of late.
 #[derive(Clone, Debug, Default)]
 pub struct Growth {
@@ -24,6 +27,12 @@ pub struct Growth {
 }
 
 impl Growth {
+    /// Whether it is time for the next look.
+    pub fn is_due(&self, at: Duration) -> bool {
+        let last = self.looks.back();
+        last.is_none_or(|(then, _)| at >= *then + LOOK_EVERY)
+    }
+
     /// A group holds so much.
     pub fn look(&mut self, at: Duration, held_bytes: u64) {
         self.looks.push_back((at, held_bytes));
@@ -49,6 +58,8 @@ impl Growth {
             }
             let share = match end - begin {
                 Duration::ZERO => 1.0,
+                // Nobody knows when it grew: it may have started.
+                between if between > SPAN => f64::from(u8::from(at == end)),
                 between => (at - begin).as_secs_f64() / between.as_secs_f64(),
             };
             Some((first as f64 + (last as f64 - first as f64) * share) as u64)
@@ -102,6 +113,7 @@ mod tests {
         for number in 0..4 {
             rarely.look(Duration::from_secs(30 * number), 600 * number * MIB);
         }
-        assert_eq!(rarely.steady_bytes_per_s() / MIB, 20, "looks are far apart");
+        assert_eq!(rarely.steady_bytes_per_s(), 0, "looks are too far apart");
+        assert!(rarely.is_due(Duration::from_secs(95)) && !rarely.is_due(Duration::from_secs(94)));
     }
 }

@@ -197,26 +197,21 @@ impl Managed {
     pub(super) fn collect_amounts(&mut self, at: Duration) -> Vec<GroupId> {
         let mut asked = Vec::new();
         while let Some((id, of, freed)) = self.amounts.as_mut().and_then(Amounts::collect) {
-            self.pages.ledger_mut().asked(id);
-            asked.push(id);
             let nr_freed_pages = freed.result.as_ref().map(|bytes| bytes / PAGE_BYTES);
             let nr_freed_pages = nr_freed_pages.ok();
-            if of == Of::Mapped {
-                (self.prices.amount).note(freed.cpu_ns, nr_freed_pages.unwrap_or(0));
-            }
-            let never = matches!(freed.result, Err(ReclaimError::NotByKind(_)));
-            let Some(group) = self.groups.get_mut(&id) else {
+            let group = self.groups.get_mut(&id);
+            if let Of::Cache(nr_asked) = of {
+                // What processes map of files and goes along is part of that: the ledger takes it for the kernel's.
+                let is_never = matches!(freed.result, Err(ReclaimError::NotByKind(_)));
+                self.caches.cannot_ask |= is_never;
+                group.map(|group| group.went_by_amount(at, nr_asked, nr_freed_pages));
                 continue;
-            };
-            match of {
-                Of::Mapped => group.fares.answered(at, nr_freed_pages, self.config.hand),
-                Of::Cache(nr_asked) => {
-                    group.went_by_amount(at, nr_asked, nr_freed_pages.unwrap_or(0));
-                    self.caches.cannot_ask |= never;
-                    if nr_freed_pages.is_none() && !never {
-                        group.fares.rests(at);
-                    }
-                }
+            }
+            self.pages.ledger_mut().asked(id);
+            asked.push(id);
+            (self.prices.amount).note(freed.cpu_ns, nr_freed_pages.unwrap_or(0));
+            if let Some(group) = group {
+                (group.fares).answered(at, nr_freed_pages, self.config.hand);
             }
         }
         asked
@@ -366,10 +361,11 @@ impl Managed {
                 }
                 let min_age = self.walk_interval(self.rules.min_age() / 2) * 2;
                 let share = self.processor_share();
-                self.caches
-                    .looked(at, found.as_deref().ok(), outcome.cpu_ns, min_age, share);
+                let has_away = self.groups.values().any(|of| of.cache.has_by_amount());
+                let all = found.as_deref().ok();
+                (self.caches).looked(at, all, outcome.cpu_ns, min_age, share, has_away);
                 match found {
-                    Ok(found) => self.found_in_cache(at, found),
+                    Ok(found) => self.found_in_cache(found),
                     Err(error) => tracing::debug!("no census of page cache: {error}"),
                 }
             }
@@ -399,7 +395,7 @@ impl Managed {
         }
     }
 
-    fn found_in_cache(&mut self, at: Duration, found: Vec<GroupCache>) {
+    fn found_in_cache(&mut self, found: Vec<GroupCache>) {
         let began = self.caches.began;
         let mut found: BTreeMap<u64, GroupCache> =
             found.into_iter().map(|one| (one.group, one)).collect();
@@ -407,8 +403,8 @@ impl Managed {
             if let Some(one) = group.kernel_id.and_then(|id| found.remove(&id)) {
                 let is_looked_at = group.cache.has_by_amount();
                 let nr_refaults = is_looked_at.then(|| group.nr_file_refaults()).flatten();
-                if nr_refaults.is_some_and(|nr_pages| group.cache.look_by_amount(began, nr_pages)) {
-                    group.fares.rests(at);
+                if let Some(nr_pages) = nr_refaults {
+                    group.cache.look_by_amount(began, nr_pages);
                 }
                 group.cache.found(one);
             }
@@ -437,32 +433,34 @@ impl Managed {
         self.writes.spend(room - swap_room_pages);
     }
 
-    /// What is idle of page cache that no hand reaches page by page goes by amount, a part at a time, and no anonymous memory with it.
+    /// What is idle of page cache that no hand reaches page by page goes by amount, a part at a time, and no anonymous memory with it. Where
+    /// memory is near short nothing waits for that.
     pub(super) fn ask_for_cache(&mut self, at: Duration) {
-        let can_ask = self.config.is_acting && self.config.hand != Hand::Exact;
-        let Some(amounts) = self
-            .amounts
-            .as_mut()
-            .filter(|_| can_ask && !self.caches.cannot_ask)
-        else {
+        let has_tiers = self.has_tiers();
+        let may_ask = !self.caches.cannot_ask && !self.host.need().is_near;
+        let Some(amounts) = self.amounts.as_mut().filter(|_| may_ask) else {
             return;
         };
+        let mut nr_left = by_amount::NR_CACHE_STEPS_MAX;
         for (id, group) in &mut self.groups {
-            // Nor is seen which pages a guest uses.
-            let may_ask = group.is_promised() && !self.guests.contains(id);
-            if !may_ask || !group.fares.may_take(at) {
+            // The kernel would move down what goes, and which pages a guest uses is not seen.
+            let is_left = has_tiers && group.rule.tiers || self.guests.contains(id);
+            if nr_left == 0 || is_left || !group.is_promised() {
                 continue;
             }
-            let nr_idle = group.cache.idle_beyond_reach(group.holder.age(Kind::File));
+            let nr_idle = (group.cache).to_ask_for(at, group.holder.age(Kind::File));
             let room = group.holder.room(Kind::File, group.went_pages());
             let room = room.min(group.cache_above_low_pages()).min(nr_idle);
-            let step = by_amount::step(&group.reader, nr_idle, room);
-            let step = step.zip(group.nr_file_refaults());
-            let Some((nr_pages, nr_refaults)) = step else {
+            let room = room.min(by_amount::CACHE_STEP_PAGES_MAX);
+            let Some(nr_pages) = by_amount::step(&group.reader, nr_idle, room) else {
                 continue;
             };
-            if amounts.add(*id, &group.reader, nr_pages, Some(0), Of::Cache(nr_pages)) > 0 {
-                self.pages.ledger_mut().asked(*id);
+            let Some(nr_refaults) = group.nr_file_refaults() else {
+                continue;
+            };
+            let of = Of::Cache(nr_pages);
+            if amounts.add(*id, &group.reader, nr_pages, Some(0), of) > 0 {
+                nr_left -= 1;
                 group.cache.asked_by_amount(at, nr_pages, nr_refaults);
             }
         }

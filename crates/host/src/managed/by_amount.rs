@@ -21,6 +21,10 @@ use strata_lru::machine::CgroupVersion;
 const NR_STEPS: u64 = 4;
 /// A step is no smaller: 2 MiB. Nor is the hand asked for less.
 pub(super) const STEP_PAGES_MIN: u64 = 512;
+/// A step of page cache is no larger, so that one request does not take long: 64 MiB.
+pub(super) const CACHE_STEP_PAGES_MAX: u64 = 1 << 14;
+/// After a walk page cache of so many groups is asked for: a request holds up the looks after it.
+pub(super) const NR_CACHE_STEPS_MAX: usize = 8;
 /// A walk waits for the kernel for so long. On v1 a request first has each processor hand in its lists of pages, which takes seconds
 /// where processors are busy.
 const WALK_WAIT: Duration = Duration::from_secs(1);
@@ -176,7 +180,9 @@ impl Amounts {
         swappiness: Option<u8>,
         of: Of,
     ) -> u64 {
-        if self.asked.iter().any(|(id, _)| *id == group) {
+        let is_same = |other: &Of| std::mem::discriminant(other) == std::mem::discriminant(&of);
+        let mut asked = self.asked.iter();
+        if asked.any(|(id, other)| *id == group && is_same(other)) {
             return 0;
         }
         let amount = Amount {

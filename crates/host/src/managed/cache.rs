@@ -7,7 +7,7 @@
 //!
 //! **Invariants** I1: what was asked for counts as gone until it is known what went: no room is given twice.
 
-use super::by_amount::USED_SHARE_MAX;
+use super::by_amount::{Fares, USED_SHARE_MAX};
 use crate::engine::census::cache::GroupCache;
 use crate::observe::ledger::CacheSeen;
 use std::collections::{BTreeMap, VecDeque};
@@ -44,25 +44,30 @@ pub(super) struct OfGroup {
 struct ByAmount {
     /// When it went and how much of that has not come back, the oldest first; as far as it is remembered.
     away: VecDeque<(Duration, u64)>,
+    /// Asked for, and not known yet to have gone.
+    nr_going: u64,
     /// Went since the last census.
     nr_new: u64,
     /// Files' pages that were read again after the kernel had reclaimed them, as it counts them, at the last look.
     nr_refaults: u64,
     /// When it was asked last, or answered: a census that began later tells what is left.
     last: Option<Duration>,
+    /// How the kernel's choice fares.
+    fares: Fares,
 }
 
 impl ByAmount {
     fn nr_away(&self) -> u64 {
-        self.away.iter().map(|(_, nr_pages)| nr_pages).sum()
+        let known = self.away.iter().map(|(_, nr_pages)| nr_pages);
+        known.sum::<u64>() + self.nr_new
     }
 
-    /// What went since the last look is away, and what the kernel counts to have come back is not; returns how much that is, and whether it
-    /// is too much to go on.
-    fn look(&mut self, at: Duration, nr_refaults: u64) -> (u64, bool) {
+    /// What went since the last look is away, and what the kernel counts to have come back is not; returns how much that is. The kernel is
+    /// not asked for a while where that was too much.
+    fn look(&mut self, at: Duration, nr_refaults: u64) -> u64 {
         self.last = self.last.filter(|last| *last >= at);
-        let (nr_new, nr_away) = (std::mem::take(&mut self.nr_new), self.nr_away());
-        self.away.push_back((at, nr_new));
+        let nr_away = self.nr_away();
+        self.away.push_back((at, std::mem::take(&mut self.nr_new)));
         self.away
             .retain(|(then, nr_pages)| *nr_pages > 0 && at < *then + REMEMBERED);
         let nr_more = nr_refaults.saturating_sub(self.nr_refaults);
@@ -74,8 +79,10 @@ impl ByAmount {
             *nr_pages -= nr_of_it;
             nr_left -= nr_of_it;
         }
-        let is_bad = nr_returned as f64 > (nr_away + nr_new) as f64 * USED_SHARE_MAX;
-        (nr_returned, is_bad)
+        if nr_returned as f64 > nr_away as f64 * USED_SHARE_MAX && self.fares.may_take(at) {
+            self.fares.rests(at);
+        }
+        nr_returned
     }
 }
 
@@ -98,7 +105,7 @@ impl OfGroup {
     pub(super) fn cached(&self) -> Option<u64> {
         let ages = self.ages.as_ref()?;
         let nr_cached: u64 = ages.nr_cached_pages.iter().sum();
-        Some(nr_cached.saturating_sub(self.gone()))
+        Some(nr_cached.saturating_sub(self.gone() + self.by_amount.nr_new))
     }
 
     /// Part of that which can be dropped and was not read for so long.
@@ -107,15 +114,29 @@ impl OfGroup {
         Some(older.saturating_sub(self.gone() + self.nr_stuck))
     }
 
-    /// What no hand reaches page by page and was not read for so long, where the kernel may be asked for a part of it.
-    pub(super) fn idle_beyond_reach(&self, age: Duration) -> u64 {
+    /// What no hand reaches page by page and was not read for so long.
+    fn beyond_reach(&self, age: Duration) -> u64 {
         let idle_ms = age.as_millis() as u64;
         let of = |ages: &CacheAges| {
             let of = |class| ages.nr_unreachable_of(class, idle_ms);
             of(CacheClass::File) + of(CacheClass::SmallFile)
         };
-        let ages = (self.ages.as_ref()).filter(|_| self.by_amount.last.is_none());
-        ages.map_or(0, of)
+        (self.ages.as_ref()).map_or(0, of)
+    }
+
+    /// Of that, what the kernel may be asked for a part of at `at`.
+    pub(super) fn to_ask_for(&self, at: Duration, age: Duration) -> u64 {
+        let may_ask = self.by_amount.last.is_none() && self.by_amount.fares.may_take(at);
+        may_ask.then(|| self.beyond_reach(age)).unwrap_or(0)
+    }
+
+    /// All that was not read for so long and goes, page by page or by amount.
+    pub(super) fn idle_for(&self, age: Duration) -> u64 {
+        let by_amount = match self.has_by_amount() {
+            true => self.beyond_reach(age).saturating_sub(self.by_amount.nr_new),
+            false => 0,
+        };
+        self.older_than(age).unwrap_or(0) + by_amount
     }
 
     /// The kernel is asked at `at` for so much, and has counted so many pages that were read again.
@@ -124,14 +145,27 @@ impl OfGroup {
         if self.by_amount.away.is_empty() {
             self.by_amount.nr_refaults = nr_refaults;
         }
-        self.asked(nr_pages);
+        self.by_amount.nr_going += nr_pages;
     }
 
-    /// Of so much that the kernel was asked for, so much went until `at`.
-    pub(super) fn went_by_amount(&mut self, at: Duration, nr_asked: u64, nr_gone: u64) -> u64 {
-        self.by_amount.last = Some(at);
-        self.by_amount.nr_new += nr_gone;
-        self.went(nr_asked, [nr_gone, 0, 0])
+    /// Of so much that the kernel was asked for, so much was freed until `at`; `None`: it could take nothing. What else was freed meanwhile
+    /// is not counted. Returns how much went.
+    pub(super) fn went_by_amount(
+        &mut self,
+        at: Duration,
+        nr_asked: u64,
+        nr_freed: Option<u64>,
+    ) -> u64 {
+        let (by_amount, nr_gone) = (&mut self.by_amount, nr_freed.unwrap_or(0).min(nr_asked));
+        if nr_freed.is_none() {
+            by_amount.fares.rests(at);
+        }
+        by_amount.last = Some(at);
+        by_amount.nr_going = by_amount.nr_going.saturating_sub(nr_asked);
+        by_amount.nr_new += nr_gone;
+        self.nr_gone_since_look += nr_gone;
+        self.nr_dropped += nr_gone;
+        nr_gone
     }
 
     /// Whether the kernel's count of what was read again is to be looked at.
@@ -139,12 +173,9 @@ impl OfGroup {
         self.by_amount.last.is_some() || !self.by_amount.away.is_empty()
     }
 
-    /// A census that began at `at` follows, and the kernel has counted so many pages that were read again. Returns whether more came back of what went by
-    /// amount than may.
-    pub(super) fn look_by_amount(&mut self, at: Duration, nr_refaults: u64) -> bool {
-        let (nr_returned, is_bad) = self.by_amount.look(at, nr_refaults);
-        self.nr_returned += nr_returned;
-        is_bad
+    /// A census that began at `at` follows, and the kernel has counted so many pages that were read again.
+    pub(super) fn look_by_amount(&mut self, at: Duration, nr_refaults: u64) {
+        self.nr_returned += self.by_amount.look(at, nr_refaults);
     }
 
     /// Of so many of the pages that are idle, those of files that are in memory only.
@@ -175,14 +206,14 @@ impl OfGroup {
         let goes_by_amount = self.has_by_amount();
         let of = |class| {
             let (number, idle_ms) = (class as usize, idle_at.as_millis() as u64);
-            let nr_gone = self.nr_gone[number];
+            let (nr_new, nr_away) = match class {
+                CacheClass::File => (self.by_amount.nr_new, self.by_amount.nr_away()),
+                _ => (0, 0),
+            };
+            let nr_gone = self.nr_gone[number] + nr_new;
             let idle = |idle_ms| match goes_by_amount {
                 true => ages.nr_older_of(class, idle_ms) + ages.nr_unreachable_of(class, idle_ms),
                 false => ages.nr_older_of(class, idle_ms),
-            };
-            let nr_away_by_amount = match class {
-                CacheClass::File => self.by_amount.nr_away(),
-                _ => 0,
             };
             let nr_unreachable = match goes_by_amount {
                 true => 0,
@@ -192,7 +223,8 @@ impl OfGroup {
                 cached_bytes: ages.nr_cached_pages[number].saturating_sub(nr_gone) * PAGE_BYTES,
                 used_bytes: (idle(0) - idle(idle_ms)) * PAGE_BYTES,
                 idle_bytes: idle(idle_ms).saturating_sub(nr_gone) * PAGE_BYTES,
-                away_bytes: (ages.nr_away_pages[number] + nr_gone + nr_away_by_amount) * PAGE_BYTES,
+                away_bytes: (ages.nr_away_pages[number] + self.nr_gone[number] + nr_away)
+                    * PAGE_BYTES,
                 unreachable_bytes: nr_unreachable * PAGE_BYTES,
             }
         };
@@ -219,7 +251,7 @@ impl OfGroup {
 
     /// Of the promise's room this is used up since the last look.
     pub(super) fn spent(&self) -> u64 {
-        self.nr_going + self.nr_gone_since_look
+        self.nr_going + self.by_amount.nr_going + self.nr_gone_since_look
     }
 
     /// The promise is looked at: what came back since it was last, and what was read again, by age.
@@ -361,35 +393,48 @@ mod tests {
         let mut cache = OfGroup::default();
         cache.found(beyond_reach());
         assert_eq!(cache.older_than(minute), Some(0), "no hand reaches it");
-        assert_eq!(cache.idle_beyond_reach(minute), 500);
+        assert_eq!(cache.to_ask_for(at(9), minute), 500);
         let unreachable = |cache: &OfGroup| cache.seen(minute).map(|of| of[0].unreachable_bytes);
         assert_eq!(unreachable(&cache), Some(500 * PAGE_BYTES));
         // The kernel counted some pages before.
         cache.asked_by_amount(at(10), 200, 1000);
-        assert_eq!((cache.idle_beyond_reach(minute), cache.spent()), (0, 200));
-        cache.went_by_amount(at(12), 200, 150);
+        assert_eq!((cache.to_ask_for(at(11), minute), cache.spent()), (0, 200));
+        assert!(!cache.is_going(), "other hands go on");
+        cache.went_by_amount(at(12), 200, Some(150));
         assert_eq!(
             (cache.spent(), cache.away(), cache.nr_dropped),
             (150, 150, 150)
         );
-        assert!(!cache.look_by_amount(at(11), 1000));
+        assert_eq!(
+            (cache.older_than(minute), cache.idle_for(minute)),
+            (Some(0), 350)
+        );
+        cache.look_by_amount(at(11), 1000);
         cache.found(beyond_reach());
         assert_eq!(
-            cache.idle_beyond_reach(minute),
+            cache.to_ask_for(at(13), minute),
             0,
             "a census that began before"
         );
-        assert!(!cache.look_by_amount(at(13), 1014));
+        cache.look_by_amount(at(13), 1014);
         cache.found(beyond_reach());
         assert_eq!((cache.away(), cache.look().0), (136, 14));
-        assert_eq!(cache.idle_beyond_reach(minute), 500);
+        assert_eq!(cache.to_ask_for(at(14), minute), 500);
         let seen = cache
             .seen(minute)
             .map(|of| (of[0].idle_bytes, of[0].away_bytes));
         assert_eq!(seen, Some((500 * PAGE_BYTES, 136 * PAGE_BYTES)));
         assert_eq!(unreachable(&cache), Some(0), "it goes by amount");
-        assert!(cache.look_by_amount(at(40), 1028), "more than a tenth");
-        assert!(!cache.look_by_amount(at(4000), 1028));
+        cache.look_by_amount(at(40), 1028);
+        let to_ask_for = |cache: &OfGroup, second| cache.to_ask_for(at(second), minute);
+        assert_eq!(to_ask_for(&cache, 41), 0, "more than a tenth came back");
+        cache.look_by_amount(at(50), 1060);
+        assert_eq!([99, 100].map(|second| to_ask_for(&cache, second)), [0, 500]);
+        cache.asked_by_amount(at(100), 200, 1060);
+        cache.went_by_amount(at(101), 200, Some(9000));
+        assert_eq!(cache.spent(), 200, "no more than was asked for");
+        cache.look_by_amount(at(102), 1060);
+        cache.look_by_amount(at(4000), 1060);
         assert_eq!(
             (cache.away(), unreachable(&cache)),
             (0, Some(500 * PAGE_BYTES))

@@ -23,7 +23,7 @@ use super::group::Group;
 use crate::engine::census::cache::{self, CacheThread, DropIdle, GroupCache, Request};
 use crate::engine::census::promote::Promote;
 use std::time::Duration;
-use strata_control::page_cache::{CacheClass, Idle};
+use strata_control::page_cache::Idle;
 use strata_linux::addr::PAGE_BYTES;
 
 /// Censuses within the least age: what is told to be idle for so long is so to a half of it.
@@ -57,14 +57,15 @@ pub(super) struct Caches {
 }
 
 impl Caches {
-    pub(super) fn start() -> std::io::Result<Caches> {
+    /// Nothing is looked at yet. `can_ask`: the kernel may be asked for an amount, until it says that it can't.
+    pub(super) fn start(can_ask: bool) -> std::io::Result<Caches> {
         Ok(Caches {
             thread: cache::start(cache::Subject::Groups)?,
             next: Duration::ZERO,
             earliest: Duration::ZERO,
             nr_pauses: 1,
             began: Duration::ZERO,
-            cannot_ask: false,
+            cannot_ask: !can_ask,
             nr_dropped_before: 0,
         })
     }
@@ -126,7 +127,8 @@ impl Caches {
         let _is_taken = self.thread.try_submit(Request::Census { groups, promote });
     }
 
-    /// A census was taken, in so much processor time; everything may take this share of a processor.
+    /// A census was taken, in so much processor time; everything may take this share of a processor. `has_away`: of what the kernel took by
+    /// amount some may come back.
     pub(super) fn looked(
         &mut self,
         at: Duration,
@@ -134,9 +136,10 @@ impl Caches {
         cpu_ns: u64,
         min_age: Duration,
         processor_share: f64,
+        has_away: bool,
     ) {
         self.nr_pauses = match found {
-            Some(found) if is_worth_it(found, !self.cannot_ask) => 1,
+            Some(found) if has_away || is_worth_it(found, !self.cannot_ask) => 1,
             Some(_) => (self.nr_pauses * 2).min(PAUSE_MAX),
             None => PAUSE_MAX,
         };
@@ -150,7 +153,7 @@ impl Caches {
 fn is_worth_it(found: &[GroupCache], can_ask: bool) -> bool {
     let away = |one: &GroupCache| one.ages.nr_away_pages.iter().sum::<u64>();
     let beyond_reach = |one: &GroupCache| match can_ask {
-        true => one.ages.nr_unreachable_of(CacheClass::File, 0),
+        true => one.ages.unreachable.iter().map(|of| of.nr_pages).sum(),
         false => 0,
     };
     let of = |one: &GroupCache| one.ages.nr_older_pages(0) + beyond_reach(one) + away(one);

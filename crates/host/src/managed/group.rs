@@ -28,6 +28,7 @@ use strata_linux::cgroup::GroupReader;
 use strata_linux::process::read_stat;
 use strata_linux::units::Bytes;
 use strata_lru::ages::{Aged, NrPages};
+use strata_lru::machine::GroupStats;
 use strata_lru::{GroupId, Kind};
 
 /// Idle memory that can't be taken is told from a MiB on.
@@ -321,13 +322,10 @@ impl Group {
             resident,
             away: all_away,
             returned,
-            cache_idle_for: &|age| self.cache.older_than(age).unwrap_or(0),
+            cache_idle_for: &|age| self.cache.idle_for(age),
             cache_used_after: &|age| read_again.after(age),
         };
         walked.look(&mut self.holder, at, id, counted);
-        let may_be_held = self.rule.when_short != WhenShort::None;
-        let swap_bytes = may_be_held.then(|| self.reader.swap_bytes()).flatten();
-        (self.growth).look(at, held_bytes(self.resident, away, swap_bytes));
         self.idle = guard::idle(&self.holder, |age| pages_of(ages.idle_for(age)));
         let age = self.holder.age(Kind::Anon);
         self.used_lately = pages_of(ages.accessed_within(age));
@@ -337,6 +335,18 @@ impl Group {
         };
         self.used_within = USED_WITHIN_S.map(used_within).into();
         self.look_at_quiet(at, ages);
+    }
+
+    /// To be called at each look at the host: how a group grows that may be held back, while the host is near short of memory. The kernel tells at
+    /// one moment what is in memory and what in swap, whoever put it there: what goes to swap is no growth, and what grows there is.
+    pub(super) fn look_at_growth(&mut self, at: Duration, is_near: bool) {
+        if !is_near || self.rule.when_short == WhenShort::None {
+            self.growth = Growth::default();
+        } else if self.growth.is_due(at)
+            && let Some(held_bytes) = self.reader.stats().ok().as_ref().and_then(held_bytes)
+        {
+            self.growth.look(at, held_bytes);
+        }
     }
 
     /// Of the pages that a walk found, which kind each is, by what the kernel charges to the group, and why huge pages stay whole.
@@ -415,9 +425,9 @@ impl Group {
         self.nr_taken_pages += self.cache.went(nr_asked, nr_gone);
     }
 
-    /// Of page cache so much was asked for by amount, and so much went until `at`.
-    pub(super) fn went_by_amount(&mut self, at: Duration, nr_asked: u64, nr_gone: u64) {
-        let nr_pages = self.cache.went_by_amount(at, nr_asked, nr_gone);
+    /// Of page cache so much was asked for by amount, and so much was freed until `at`.
+    pub(super) fn went_by_amount(&mut self, at: Duration, nr_asked: u64, nr_freed: Option<u64>) {
+        let nr_pages = self.cache.went_by_amount(at, nr_asked, nr_freed);
         self.nr_taken_pages += nr_pages;
         self.nr_amount_pages += nr_pages;
     }
@@ -574,13 +584,9 @@ impl Group {
     }
 }
 
-/// In memory and away, by whomever: a group that leaks would seem to hold still where the kernel swaps it.
-fn held_bytes(resident: NrPages, away: NrPages, swap_bytes: Option<u64>) -> u64 {
-    let known_bytes = (resident.total() + away.total()) * PAGE_BYTES;
-    let by_kernel_bytes = swap_bytes
-        .unwrap_or(0)
-        .saturating_sub(away.anon * PAGE_BYTES);
-    known_bytes + by_kernel_bytes
+/// Anonymous and shared memory, in memory or in swap.
+fn held_bytes(stats: &GroupStats) -> Option<u64> {
+    Some(stats.lru_anon_bytes? + stats.swapped_out_bytes().unwrap_or(0))
 }
 
 /// With so much page cache.

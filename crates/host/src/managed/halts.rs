@@ -55,6 +55,10 @@ impl Managed {
             // Nothing can be read of the host: nobody is held back, and nobody goes on.
             return;
         }
+        let is_near = self.host.need().is_near;
+        for group in self.groups.values_mut() {
+            group.look_at_growth(at, is_near);
+        }
         let now = Moment {
             at,
             available_bytes: self.host.available_bytes(),

@@ -213,6 +213,7 @@ impl Managed {
                 amounts = Some(Amounts::start().map_err(ManagedError::Thread)?);
             }
         }
+        let can_ask = amounts.is_some();
         Ok(Managed {
             config,
             writes: Writes::new(rules.swap_writes),
@@ -225,7 +226,7 @@ impl Managed {
             prices: Prices::default(),
             recalls,
             host,
-            caches: Caches::start().map_err(ManagedError::Thread)?,
+            caches: Caches::start(can_ask).map_err(ManagedError::Thread)?,
             moves: None,
             tiers_looked_at: None,
             guests: BTreeSet::new(),

@@ -94,7 +94,7 @@ impl Resort {
             None => {}
             Some(Step::Slow(id)) => self.hold(id, groups, why, Brake::to_slow),
             Some(Step::Freeze(id)) => self.hold(id, groups, why, Brake::to_freeze),
-            Some(Step::Kill(id)) => self.kill(id, groups),
+            Some(Step::Kill(id)) => self.kill(id, groups, why),
             Some(Step::GoOn) => self.end_all(groups, "there is memory again"),
         }
         step.is_some()
@@ -194,13 +194,13 @@ impl Resort {
         has_turns.then_some(TURN / 2)
     }
 
-    fn kill(&mut self, id: GroupId, groups: &mut BTreeMap<GroupId, Group>) {
+    fn kill(&mut self, id: GroupId, groups: &mut BTreeMap<GroupId, Group>, why: &str) {
         let Some(group) = groups.get(&id) else {
             return;
         };
         let killed = cgroup::kill(&group.reader, |nr_processes| {
             (self.tell)(News::Warning(format!(
-                "{} IS KILLED, as its rule asks for: the host is short of memory and nothing else is left to do; \
+                "{} IS KILLED, as its rule asks for: the host is short of memory, and {why}; \
                  {nr_processes} processes, {} in memory",
                 group.name(),
                 Bytes(group.exposed(id).resident_bytes),

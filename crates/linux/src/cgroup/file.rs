@@ -189,18 +189,6 @@ pub(super) fn write_text(path: &Path, value: &str) -> Result<(), CgroupError> {
         .map_err(|source| CgroupError::io("writing", path, source))
 }
 
-/// See [`GroupReader::swap_bytes`](super::GroupReader::swap_bytes).
-pub(super) fn swap_bytes(group: &Path, version: Version) -> Option<u64> {
-    let read = |file: &str| parse_number(&read_text(&group.join(file)).ok()?);
-    match version {
-        Version::V1 => {
-            let with_memory_bytes = read("memory.memsw.usage_in_bytes")?;
-            Some(with_memory_bytes.saturating_sub(read("memory.usage_in_bytes")?))
-        }
-        Version::V2 => read("memory.swap.current"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

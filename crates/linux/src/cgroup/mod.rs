@@ -71,7 +71,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub use brake::Brake;
 pub use error::{CgroupError, FoundLimit, Occupant, ReclaimError};
 pub use file::MemoryLimit;
-use file::{ControlFile, UNLIMITED, keyed_number, limit_file, lock, read_text, swap_bytes};
+use file::{ControlFile, UNLIMITED, keyed_number, limit_file, lock, parse_number, read_text};
 pub use freeze::{Freezer, HaltError, is_frozen, thaw};
 pub use held::{Hold, hold};
 pub use identity::GroupMark;
@@ -376,9 +376,18 @@ impl BudgetGroup {
         Ok(stats)
     }
 
-    /// As [`GroupReader::swap_bytes`].
+    /// What is charged of swap now, by counters that the kernel keeps up to date without being asked; `None` where it has none.
+    /// On v1 what is in memory as well is not part of it.
     pub fn swap_bytes(&self) -> Option<u64> {
-        swap_bytes(&self.here(), self.version)
+        let here = self.here();
+        let read = |file: &str| parse_number(&fs::read_to_string(here.join(file)).ok()?);
+        match self.version {
+            Version::V1 => {
+                let with_memory_bytes = read("memory.memsw.usage_in_bytes")?;
+                Some(with_memory_bytes.saturating_sub(self.usage_bytes().ok()?))
+            }
+            Version::V2 => read("memory.swap.current"),
+        }
     }
 
     /// Processes of the group killed for want of memory; `None` where the kernel does not count.

@@ -6,7 +6,7 @@
 //! **Invariants** I1: no write reaches a group through this type.
 
 use super::error::CgroupError;
-use super::file::{UNLIMITED, children, parse_number, read_text, swap_bytes};
+use super::file::{UNLIMITED, children, parse_number, read_text};
 use super::mounts::{Mount, not_a_group, resolve};
 use super::name;
 use super::processes::processes_below;
@@ -145,12 +145,6 @@ impl GroupReader {
         })
     }
 
-    /// What is charged of swap now, by counters that the kernel keeps up to date without being asked; `None` where it has none.
-    /// On v1 what is in memory as well is not part of it.
-    pub fn swap_bytes(&self) -> Option<u64> {
-        swap_bytes(&self.path, self.version)
-    }
-
     /// How long some task of the group has waited for memory in all, microseconds; `None` where the kernel does not tell
     /// (v1, or no PSI).
     pub fn waited_us(&self) -> Option<u64> {
@@ -229,7 +223,7 @@ impl GroupReader {
         let text = read_text(&self.path.join("memory.stat"))?;
         let mut stats = super::stats::parse(&text, self.version);
         if self.version == Version::V2 {
-            stats.swap_bytes = self.swap_bytes();
+            stats.swap_bytes = self.number("memory.swap.current");
         }
         Ok((stats, super::stats::parse_file(&text, self.version)))
     }

@@ -17,11 +17,11 @@ impl<P: Policy> Machine<'_, P> {
         request: Request,
         position: usize,
     ) -> Result<(), SimError> {
-        let nr_file_pages = self.nr_pages[Kind::File.index()];
-        let number = self.workload.page(request.page()).group;
         let Some(killer) = &mut self.killer else {
             return self.request(request, position);
         };
+        let nr_file_pages = self.nr_pages[Kind::File.index()];
+        let number = self.workload.page(request.page()).group;
         let start = killer.runs(number.into(), position, nr_file_pages);
         self.groups.replayed(number, start.len() as u64);
         for request in &self.workload.requests()[start] {

@@ -107,15 +107,15 @@ impl Killer {
         self.nr_too_many = self.kill_at.pages(nr_file_pages);
     }
 
-    /// Kills the app that was in front longest ago, if there is another than that in front.
+    /// Kills the app that was in front longest ago, if there is another than that in front. Either way the count begins anew.
     pub(super) fn kill(&mut self, nr_file_pages: u32) -> Option<usize> {
+        self.count_anew(nr_file_pages);
         let others = self.apps.iter().enumerate().filter(|(number, app)| {
             self.in_front != Some(*number) && app.ran_at.is_some() && !app.is_killed
         });
         let (number, _) = others.min_by_key(|(_, app)| app.ran_at)?;
         self.apps[number].is_killed = true;
         self.counts.nr_kills += 1;
-        self.count_anew(nr_file_pages);
         Some(number)
     }
 }

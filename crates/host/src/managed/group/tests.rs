@@ -5,6 +5,7 @@ use crate::engine::census::cache::GroupCache;
 use crate::park::Keep;
 use strata_linux::cgroup::mount_point;
 
+const MIB: u64 = 1 << 20;
 /// More than may come back to any group.
 const NR_PAGES_BACK: u64 = 1000;
 
@@ -138,15 +139,33 @@ fn why_a_group_gives_no_more_is_told_by_what_keeps_it_from_that() {
 }
 
 #[test]
-fn a_group_that_leaks_is_seen_to_grow_whoever_swaps_what_it_leaves_behind() {
-    let mut growth = Growth::default();
-    // 20 MiB a second; of what it holds beyond 100 MiB the guard takes a quarter, and the kernel the rest.
-    for second in (0..60).step_by(5) {
-        let nr_swapped = (second * 20) << 8;
-        let (resident, away) = (anon(100 << 8), anon(nr_swapped / 4));
-        let held_bytes = held_bytes(resident, away, Some(nr_swapped * PAGE_BYTES));
-        growth.look(Duration::from_secs(second), held_bytes);
-    }
-    assert_eq!(growth.steady_bytes_per_s(), 20 << 20);
-    assert_eq!(held_bytes(anon(2), anon(3), None), 5 * PAGE_BYTES);
+fn a_group_that_leaks_is_seen_to_grow_whoever_swaps_what_it_leaves_behind_and_one_that_is_swapped_is_not()
+ {
+    // 20 MiB a second, of which all but 100 MiB is in swap; and as much goes to swap of what holds still, and has a copy in memory still.
+    let leaks = |second: u64| [100 * MIB, second * 20 * MIB, 0];
+    let swapped = |second: u64| {
+        [
+            (2000 - second * 10) * MIB,
+            second * 20 * MIB,
+            second * 10 * MIB,
+        ]
+    };
+    let growth_of = |held: &dyn Fn(u64) -> [u64; 3]| {
+        let mut growth = Growth::default();
+        for second in (0..60).step_by(5) {
+            let [lru_anon, swap, swap_cached] = held(second).map(Some);
+            let stats = GroupStats {
+                lru_anon_bytes: lru_anon,
+                swap_bytes: swap,
+                swap_cached_bytes: swap_cached,
+                ..GroupStats::default()
+            };
+            growth.look(
+                Duration::from_secs(second),
+                held_bytes(&stats).expect("told"),
+            );
+        }
+        growth.steady_bytes_per_s()
+    };
+    assert_eq!((growth_of(&leaks), growth_of(&swapped)), (20 * MIB, 0));
 }

@@ -204,7 +204,9 @@ impl Managed {
                 // What processes map of files and goes along is part of that: the ledger takes it for the kernel's.
                 let is_never = matches!(freed.result, Err(ReclaimError::NotByKind(_)));
                 self.caches.cannot_ask |= is_never;
-                group.map(|group| group.went_by_amount(at, nr_asked, nr_freed_pages));
+                if let Some(group) = group {
+                    group.went_by_amount(at, nr_asked, nr_freed_pages);
+                }
                 continue;
             }
             self.pages.ledger_mut().asked(id);

@@ -127,7 +127,10 @@ impl OfGroup {
     /// Of that, what the kernel may be asked for a part of at `at`.
     pub(super) fn to_ask_for(&self, at: Duration, age: Duration) -> u64 {
         let may_ask = self.by_amount.last.is_none() && self.by_amount.fares.may_take(at);
-        may_ask.then(|| self.beyond_reach(age)).unwrap_or(0)
+        match may_ask {
+            true => self.beyond_reach(age),
+            false => 0,
+        }
     }
 
     /// All that was not read for so long and goes, page by page or by amount.

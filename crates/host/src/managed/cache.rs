@@ -124,7 +124,7 @@ impl OfGroup {
         (self.ages.as_ref()).map_or(0, of)
     }
 
-    /// Of that, what the kernel may be asked for a part of at `at`.
+    /// Idle pages that no hand reaches page by page, where the kernel may be asked for a part of them at `at`.
     pub(super) fn to_ask_for(&self, at: Duration, age: Duration) -> u64 {
         let may_ask = self.by_amount.last.is_none() && self.by_amount.fares.may_take(at);
         match may_ask {

@@ -27,7 +27,7 @@ pub struct Growth {
 }
 
 impl Growth {
-    /// Whether it is time for the next look.
+    /// Whether a group is to be looked at again at `at`: not at each look at the host.
     pub fn is_due(&self, at: Duration) -> bool {
         let last = self.looks.back();
         last.is_none_or(|(then, _)| at >= *then + LOOK_EVERY)

@@ -7,7 +7,10 @@ use crate::suggest::did_you_mean;
 /// The most patterns, one after the other.
 pub(super) const NR_STRETCHES_MAX: usize = 64;
 
-/// The patterns of `gen:`.
+/// So many of the patterns can be joined with others by `-`; the rest stands alone.
+pub(super) const NR_JOINED_PATTERNS: usize = 6;
+
+/// The patterns of `gen:`, those that can be joined first.
 pub(super) const PATTERNS: [&str; 12] = [
     "uniform",
     "zipf",

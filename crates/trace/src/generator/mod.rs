@@ -46,7 +46,7 @@ pub use self::error::GeneratorError;
 pub(crate) use self::options::Options;
 use self::{
     apps::User,
-    error::NR_STRETCHES_MAX,
+    error::{NR_JOINED_PATTERNS, NR_STRETCHES_MAX, PATTERNS},
     options::{NR_PAGES_MAX, exponent, pages},
     rng::Rng,
     sequence::{Chain, HotScan, Phases, Sequence, Shuffled},
@@ -67,16 +67,6 @@ const DEFAULT_APPS: u64 = 30;
 const DEFAULT_HEAP: u64 = 3000;
 const DEFAULT_APP_FILES: u64 = 1000;
 const DEFAULT_APP_TURN_ACCESSES: u64 = 8192;
-
-/// Patterns that are no stretch of others.
-const ALONE: [&str; 6] = [
-    "mixed",
-    "mixed-groups",
-    "replicas",
-    "sparse",
-    "apps",
-    "code",
-];
 
 /// Entries of a page table.
 const NR_TABLE_ENTRIES: u64 = 512;
@@ -467,7 +457,10 @@ fn set(pattern: &str, nr_accesses: u64, options: &mut Options<'_>) -> Result<Set
 /// Several patterns, one after the other.
 fn chain(names: &str, nr_accesses: u64, options: &mut Options<'_>) -> Result<Set, GeneratorError> {
     let names: Vec<&str> = names.split('-').collect();
-    if let Some(alone) = ALONE.into_iter().find(|alone| names.contains(alone)) {
+    if let Some(alone) = PATTERNS[NR_JOINED_PATTERNS..]
+        .iter()
+        .find(|alone| names.contains(alone))
+    {
         return Err(GeneratorError::NotJoined(alone));
     }
     if names.len() > NR_STRETCHES_MAX {

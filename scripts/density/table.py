@@ -47,11 +47,13 @@ def sandboxes(arms, starts):
     starts = [low for low in starts if low in lows]
     if starts:
         calls(arms, lows, starts)
-    print("\nKilled; CPU seconds in the kernel within the first 150 s and in all; CPU seconds of who looks after memory; swapped out and in, thousand\npages; direct reclaim.\n")
+    print("\nKilled; frozen at some time, whose calls wait meanwhile; calls that were answered; CPU seconds in the kernel within the first 150 s and in all;\nCPU seconds of who looks after memory; swapped out and in, thousand pages; direct reclaim.\n")
     head = [name for low in starts for name in (f"{low} on: 50 %", "most")]
-    table([*head, "killed", "kernel, 150 s", "kernel", "beside", "out", "in", "direct"], {
+    table([*head, "killed", "frozen", "calls", "kernel, 150 s", "kernel", "beside", "out", "in", "direct"], {
         arm: [told([row_of(run, "start", low).get(name) for run in runs]) for low in starts for name in ("p50", "most")]
-        + [told([run[name] for run in runs]) for name in ("nr_killed", "kernel_cpu_s_at_150_s")] + costs(runs)
+        + [told([run[name] for run in runs]) for name in ("nr_killed", "nr_frozen")]
+        + [told([sum(row["n"] for row in run["calls"] if row["kind"] == "call") for run in runs], worst=min)]
+        + [told([run["kernel_cpu_s_at_150_s"] for run in runs])] + costs(runs)
         for arm, runs in arms.items()
     })
     leaky = {arm: of for arm, runs in arms.items() if (of := [run for run in runs if "beside_leak" in run])}

@@ -192,7 +192,8 @@ fn a_group_is_ended_where_it_is_asked_for_and_no_other() {
     spared.end();
 }
 
-/// A program in a group that a guard halts, as the host is short of memory by its rules: all of it would have to be free.
+/// A program in a group that a guard halts, as the host is short of memory by its rules: all of it would have to be free. The rule holds for
+/// groups whose name goes on, too.
 struct Short {
     idler: Idler,
     freezer_group: Option<FreezerGroup>,
@@ -216,8 +217,8 @@ impl Short {
         let rules = tempfile::tempdir().expect("a directory");
         let text = format!(
             "[host]\nfree = \"100%\"\n\
-             [[rule]]\ncgroup = \"{}\"\npromise = \"none\"\nmin_age = \"5s\"\nwhen_short = \"{when_short}\"\n",
-            idler.name()
+             [[rule]]\ncgroup = \"/strata-test-guard-{name}*-{}\"\npromise = \"none\"\nmin_age = \"5s\"\nwhen_short = \"{when_short}\"\n",
+            std::process::id()
         );
         write_rules(rules.path(), &text);
         Ok(Short {
@@ -262,6 +263,33 @@ fn a_group_is_frozen_while_the_host_stays_short_and_goes_on_when_the_guard_ends(
     assert!(!short.is_frozen());
     short.idler.end();
     short.freezer_group.into_iter().for_each(FreezerGroup::end);
+}
+
+#[test]
+fn who_comes_while_the_newest_is_frozen_waits_too_until_the_guard_ends() {
+    live!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    let short = match Short::start("newest", "freeze-newest") {
+        Ok(short) => short,
+        Err(why) => skip!("{why}"),
+    };
+    let live = short.guard();
+    short.wait_until_frozen(&live);
+    let (group, touch) = (
+        TestGroup::new("guard-newest-late"),
+        Touch::start(["--size", "4M"]),
+    );
+    let is_v1 = short.freezer_group.is_some();
+    let freezer_group = is_v1.then(|| FreezerGroup::take("late", touch.pid).expect("a freezer"));
+    group.take(touch.pid);
+    let late_is_frozen = || is_frozen(&group.path, freezer_group.as_ref());
+    wait_until("who came to be stopped", late_is_frozen);
+    assert!(short.is_frozen());
+    end(live);
+    assert!(!short.is_frozen() && !late_is_frozen());
+    drop((touch, group));
+    short.idler.end();
+    let freezer_groups = short.freezer_group.into_iter().chain(freezer_group);
+    freezer_groups.for_each(FreezerGroup::end);
 }
 
 #[test]

@@ -24,11 +24,31 @@ pub(super) struct Chosen<'a> {
 /// # Errors
 /// [`CgroupError::NoMemoryController`].
 pub(super) fn choose(rules: &Rules) -> Result<(Vec<Chosen<'_>>, Vec<Fit>), CgroupError> {
+    choose_of(rules, GroupReader::all()?)
+}
+
+/// Those of them whose names are not known yet.
+///
+/// # Errors
+/// [`CgroupError::NoMemoryController`].
+pub(super) fn newcomers(
+    rules: &Rules,
+    is_known: impl Fn(&str) -> bool,
+) -> Result<Vec<Chosen<'_>>, CgroupError> {
+    let mut groups = GroupReader::every()?;
+    groups.retain(|group| !is_known(group.name()));
+    choose_of(rules, groups).map(|(chosen, _)| chosen)
+}
+
+fn choose_of(
+    rules: &Rules,
+    groups: Vec<GroupReader>,
+) -> Result<(Vec<Chosen<'_>>, Vec<Fit>), CgroupError> {
     let of_runs = groups_of_runs();
     let own = i32::try_from(std::process::id()).unwrap_or(0);
     let mut fits = Fits::new(rules);
     let mut chosen = Vec::new();
-    for reader in GroupReader::all()? {
+    for reader in groups {
         let mut pids = reader.own_processes().unwrap_or_default();
         if pids.iter().all(|pid| *pid == own) {
             continue;

@@ -4,12 +4,16 @@
 //! **Owns** the readings that the decision goes by. **Does not own** who is held back and how (`resort`).
 
 use super::Managed;
+use super::choice;
+use super::group::Group;
 use super::resort::Resort;
 use super::status::silence;
 use super::writer::ToWrite;
 use crate::news::News;
-use std::time::Duration;
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 use strata_control::last_resort::Moment;
+use strata_lru::GroupId;
 
 impl Managed {
     /// Groups may be slowed, stopped and ended where their rules say so; what has to be undone is recorded by `to_write`. `tell` is
@@ -39,36 +43,67 @@ impl Managed {
         self.news.extend(told);
     }
 
-    /// To be called at each look, after what is idle was looked for.
+    /// To be called at each look.
     pub(super) fn halt(&mut self, at: Duration) {
+        let is_time = |resort: &Resort| resort.is_time_for_newcomers(at);
+        let looks = self.host.is_short() && self.resort.as_ref().is_some_and(is_time);
+        let began = Instant::now();
+        if looks {
+            self.add_newcomers(at);
+        }
         let Some(resort) = &mut self.resort else {
             return;
         };
+        if looks {
+            resort.looked_for_newcomers(at, began.elapsed());
+        }
         if !self.host.shortage.can_be_short() {
             return resort.end_all(
                 &mut self.groups,
                 "no rule says how much is to be free any more",
             );
         }
-        let wanted_bytes = self.host.need().wanted_bytes;
-        if wanted_bytes == 0 {
+        let need = self.host.need();
+        if need.wanted_bytes == 0 {
             // Nothing can be read of the host: nobody is held back, and nobody goes on.
             return;
         }
-        let is_near = self.host.need().is_near;
-        for group in self.groups.values_mut() {
-            group.look_at_growth(at, is_near);
+        let in_turn = resort.growth_turns.begin(self.groups.keys().copied());
+        for (_, group) in (self.groups.iter_mut()).filter(|(id, _)| in_turn.contains(id)) {
+            group.look_at_growth(at, need.is_near);
         }
         let now = Moment {
             at,
             available_bytes: self.host.available_bytes(),
-            wanted_bytes,
+            wanted_bytes: need.wanted_bytes,
             is_exhausted: self.host.is_exhausted,
+            waiting_percent: self.host.waiting_percent(),
         };
         if resort.look(now, &mut self.groups) {
             // Whether nothing is left has to be found anew: what was frozen gives what it holds.
             self.host.look_anew();
         }
+    }
+
+    /// Who came since the walk began is known before the next one: it may have to wait, and that is best before it has grown.
+    fn add_newcomers(&mut self, at: Duration) {
+        let known: BTreeSet<&str> = self.groups.values().map(Group::name).collect();
+        let came = match choice::newcomers(&self.rules, |name| known.contains(name)) {
+            Ok(came) => came,
+            Err(error) => return tracing::debug!("{error}"),
+        };
+        // A walk under way may go by a number of one that has gone.
+        let walked: BTreeSet<GroupId> = self.pages.ledger().spaces().map(|of| of.1).collect();
+        let is_free = |id: &GroupId| !self.groups.contains_key(id) && !walked.contains(id);
+        let free = (1..=u16::MAX).map(GroupId).filter(is_free);
+        let mut added = Vec::new();
+        for (id, chosen) in free.zip(&came) {
+            let mut group = Group::new(chosen, at);
+            self.nr_groups_seen += 1;
+            (group.read, group.number) = (self.read, self.nr_groups_seen);
+            added.push((id, group));
+        }
+        self.groups.extend(added);
     }
 
     /// Who is stopped by turns runs or stands still, as it is time for.

@@ -13,8 +13,8 @@ use strata_lru::{GroupId, Kind};
 
 /// The kernel adds up its counters for who reads them, so they are read no oftener than that.
 const CHARGE_EVERY: Duration = Duration::from_secs(10);
-/// To read them takes some 80 us a group: after a walk it is done for so many groups, and for the next ones after the next.
-const CHARGES_A_WALK: usize = 64;
+/// To read it takes some 80 us a group, so it is read of so many groups at once at most.
+const GROUPS_A_TURN: usize = 64;
 /// A group that could give gives nothing if nothing went for so long.
 const SILENCE: Duration = Duration::from_secs(180);
 /// Less than one of so many parts of what could go is nothing.
@@ -22,18 +22,18 @@ const GIVES_PARTS: u64 = 100;
 /// Less than a MiB that could go is no reason to say that it stays.
 const COULD_PAGES_MIN: u64 = 256;
 
-/// Whose turn it is to have its charge read.
+/// Whose turn it is to have its charge read. The others follow.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
     next: Option<GroupId>,
 }
 
 impl Turns {
-    /// To be called after a walk, once, with all groups in their order: those whose turn it is.
+    /// Those whose turn it is of all groups, which come in their order.
     pub(super) fn begin(&mut self, ids: impl Iterator<Item = GroupId>) -> BTreeSet<GroupId> {
         let first = self.next.take();
         let mut in_turn = ids.filter(|id| first.is_none_or(|first| *id >= first));
-        let now = in_turn.by_ref().take(CHARGES_A_WALK).collect();
+        let now = in_turn.by_ref().take(GROUPS_A_TURN).collect();
         self.next = in_turn.next();
         now
     }

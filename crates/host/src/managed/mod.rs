@@ -256,6 +256,8 @@ impl Managed {
     /// To be called again after [`Managed::next_look`]. Returns whether there was a walk.
     pub fn tick(&mut self, observer: &mut Observer) -> bool {
         self.look_at_need(observer.elapsed());
+        // However long walks and pageout take, which is longest where memory is short.
+        self.halt(observer.elapsed());
         self.turn_held(observer.elapsed());
         self.is_brought_back |= self.look_at_swap(observer);
         self.look_at_cache(observer.elapsed());
@@ -302,7 +304,6 @@ impl Managed {
                     self.relieve_host(observer);
                 }
             }
-            self.halt(observer.elapsed());
             // Last, so that nothing of this waits for what waited for the rate of writes.
             if self.writes.hold_up && !self.is_taking() && is_second && !has_walked {
                 self.choose(observer, true);
@@ -465,7 +466,7 @@ impl Managed {
     }
 
     fn begin_walk(&mut self, observer: &mut Observer) {
-        let of_process = self.members();
+        let of_process = self.members(observer.elapsed());
         if self.config.is_acting {
             // It changes with sysctls, with memory that comes and goes, and where memory is in pieces.
             self.host
@@ -528,7 +529,7 @@ impl Managed {
     }
 
     /// Who is in which group now; groups that are new get a number, those that are gone go.
-    fn members(&mut self) -> BTreeMap<i32, GroupId> {
+    fn members(&mut self, at: Duration) -> BTreeMap<i32, GroupId> {
         let mut of_process = BTreeMap::new();
         let (all, fits) = choice::choose(&self.rules).unwrap_or_else(|error| {
             tracing::debug!("{error}");
@@ -556,7 +557,7 @@ impl Managed {
                     let Some(id) = free.next() else {
                         continue;
                     };
-                    let mut group = Group::new(&chosen);
+                    let mut group = Group::new(&chosen, at);
                     self.nr_groups_seen += 1;
                     (group.read, group.number) = (self.read, self.nr_groups_seen);
                     (id, group)

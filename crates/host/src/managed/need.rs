@@ -101,6 +101,11 @@ impl Budget {
         self.read.available_bytes
     }
 
+    /// Share of the last ten seconds in which some task of the host waited for memory, as of the last look.
+    pub(super) fn waiting_percent(&self) -> Option<f64> {
+        self.read.waiting_percent
+    }
+
     /// Whether less is available than is to be while memory grows so fast: else reclaim gets ahead of that.
     pub(super) fn is_short(&self) -> bool {
         self.read.available_bytes < self.need().begin_bytes

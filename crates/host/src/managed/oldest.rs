@@ -273,7 +273,7 @@ mod tests {
                 promise,
                 ..Rule::default()
             };
-            Group::new(&Chosen { reader, pids, rule })
+            Group::new(&Chosen { reader, pids, rule }, Duration::ZERO)
         };
         let mut promised = group(Rule::default().promise);
         let back = NrPages::only(Kind::Anon, 1 << 20);

@@ -10,6 +10,8 @@
 //! - I3: a group goes on as soon as no rule for it says "slow" or "freeze", and at the end in any case.
 
 use super::group::Group;
+use super::kinds::Turns;
+use super::need::LOOK_FAR;
 use super::writer::ToWrite;
 use crate::news::News;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,6 +28,11 @@ use strata_lru::GroupId;
 /// waits for the group hardly takes that for its end.
 const TURN: Duration = Duration::from_millis(500);
 
+/// What lets a group go on is recorded in a few milliseconds.
+const RECORD_WAIT: Duration = Duration::from_millis(20);
+/// A look for groups that have come takes a twentieth of the time at most.
+const NEWCOMERS_PAUSE: u32 = 20;
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Resort {
@@ -35,6 +42,10 @@ pub(super) struct Resort {
     to_hold: Option<ToHold>,
     held: BTreeMap<GroupId, Brake>,
     turned_at: Option<Duration>,
+    /// Whose growth is looked at.
+    pub(super) growth_turns: Turns,
+    /// Groups that have come are looked for then.
+    newcomers_at: Duration,
     /// Groups that can't be held back, or not let go on, of which that was told.
     told: BTreeSet<String>,
     tell: fn(News),
@@ -57,9 +68,25 @@ impl Resort {
             to_hold: None,
             held: BTreeMap::new(),
             turned_at: None,
+            growth_turns: Turns::default(),
+            newcomers_at: Duration::ZERO,
             told: BTreeSet::new(),
             tell,
         }
+    }
+
+    /// Whether groups that have come are to be looked for.
+    pub(super) fn is_time_for_newcomers(&self, at: Duration) -> bool {
+        at >= self.newcomers_at
+    }
+
+    /// They were looked for, which took so long. Who waits behind others is to wait before it has grown.
+    pub(super) fn looked_for_newcomers(&mut self, at: Duration, took: Duration) {
+        let pause = match self.held.is_empty() {
+            true => LOOK_FAR,
+            false => took * NEWCOMERS_PAUSE,
+        };
+        self.newcomers_at = at + pause;
     }
 
     /// Returns whether something was decided.
@@ -86,16 +113,19 @@ impl Resort {
         let exposed = groups.iter().map(|(id, group)| group.exposed(*id));
         let exposed: Vec<Exposed> = exposed.filter(can_halt).collect();
         let step = self.decision.look(now, &exposed);
-        let why = match now.is_exhausted {
+        let grows =
+            |id| (groups.get(&id)).is_some_and(|of| of.exposed(id).steady_growth_bytes_per_s > 0);
+        let why = |id| match now.is_exhausted {
             true => "nothing idle is left to take",
-            false => "the group grows faster than idle memory goes",
+            false if grows(id) => "the group grows faster than idle memory goes",
+            false => "what is in use does not fit",
         };
         match step {
             None => {}
-            Some(Step::Slow(id)) => self.hold(id, groups, why, Brake::to_slow),
-            Some(Step::Freeze(id)) => self.hold(id, groups, why, Brake::to_freeze),
-            Some(Step::Kill(id)) => self.kill(id, groups, why),
-            Some(Step::GoOn) => self.end_all(groups, "there is memory again"),
+            Some(Step::Slow(id)) => self.hold(id, groups, why(id), Brake::to_slow),
+            Some(Step::Freeze(id)) => self.hold(id, groups, why(id), Brake::to_freeze),
+            Some(Step::Kill(id)) => self.kill(id, groups, why(id)),
+            Some(Step::GoOn(id)) => self.end(vec![id], groups, "there is memory again"),
         }
         step.is_some()
     }
@@ -188,10 +218,12 @@ impl Resort {
         }
     }
 
-    /// How soon the next look is to come, where somebody is slowed by turns: none is late by more than half of one.
+    /// How soon the next look is to come, where somebody is held back or is to be: no turn is late by more than half of one, and who comes is
+    /// held back before it has grown.
     pub(super) fn next_turn(&self) -> Option<Duration> {
-        let has_turns = self.held.values().any(Brake::has_turns);
-        has_turns.then_some(TURN / 2)
+        let is_held = !self.held.is_empty();
+        let turn = is_held.then_some(TURN / 2);
+        self.to_hold.as_ref().map(|_| RECORD_WAIT).or(turn)
     }
 
     fn kill(&mut self, id: GroupId, groups: &mut BTreeMap<GroupId, Group>, why: &str) {
@@ -259,12 +291,13 @@ fn mark(group: &mut Group, brake: Option<&Brake>) {
 
 /// A rule for the group asks for what this does.
 fn may_be_held(groups: &BTreeMap<GroupId, Group>, id: GroupId, brake: &Brake) -> bool {
-    let asked = match brake.is_to_freeze() {
-        true => WhenShort::Freeze,
-        false => WhenShort::Slow,
-    };
-    let group = groups.get(&id);
-    group.is_some_and(|group| group.exposed(id).when_short == asked)
+    groups.get(&id).is_some_and(|group| {
+        let asked = group.exposed(id).when_short;
+        match brake.is_to_freeze() {
+            true => asked.freezes(),
+            false => asked == WhenShort::Slow,
+        }
+    })
 }
 
 #[cfg(test)]
@@ -285,11 +318,14 @@ mod tests {
 
     /// One that pid 1 or this process is in or below.
     fn groups(rule: &Rule) -> BTreeMap<GroupId, Group> {
-        let group = Group::new(&Chosen {
-            reader: GroupReader::open(&mount_point().expect("cgroups")).expect("a group"),
-            pids: Vec::new(),
-            rule,
-        });
+        let group = Group::new(
+            &Chosen {
+                reader: GroupReader::open(&mount_point().expect("cgroups")).expect("a group"),
+                pids: Vec::new(),
+                rule,
+            },
+            Duration::ZERO,
+        );
         BTreeMap::from([(GroupId(1), group)])
     }
 
@@ -309,6 +345,7 @@ mod tests {
                     available_bytes: 1,
                     wanted_bytes: 2,
                     is_exhausted: true,
+                    waiting_percent: None,
                 };
                 assert_eq!(resort.look(now, &mut groups), at_s == 5, "{at_s}");
             }

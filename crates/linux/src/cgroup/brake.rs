@@ -88,11 +88,6 @@ impl Brake {
         matches!(self, Brake::Freezer(_))
     }
 
-    /// Whether [`Brake::turn`] does anything.
-    pub fn has_turns(&self) -> bool {
-        matches!(self, Brake::Turns { .. })
-    }
-
     /// What lets the group go on as before.
     pub fn undo(&self) -> Undo {
         match self {

@@ -393,7 +393,7 @@ mod tests {
 [[rule]]; [[rule.file]]; path = '*.gguf' => missing field `memory` => [[rule.file]]
 [[rule]]; [[rule.file]]; path = 'a['; memory = '1G' => invalid pattern => 'a['
 cpu = '200%'; [[rule]] => a percentage => '200%'
-[[rule]]; when_short = 'stop'; [host]; free = '5%' => slow, freeze or kill => 'stop'
+[[rule]]; when_short = 'stop'; [host]; free = '5%' => freeze, freeze-newest or kill => 'stop'
 [[rule]]; when_short = 'kill'; [host]; free = 'none' => leaves memory to the kernel => 'kill'
 swap_writes = '5M'; [[rule]] => for example 10M/s => '5M'
 swap = 'tape'; [[rule]] => the kind is unknown => 'tape'

@@ -57,8 +57,9 @@ pub(super) fn when_short_arg(text: &str) -> Result<WhenShort, String> {
         "none" => Ok(WhenShort::None),
         "slow" => Ok(WhenShort::Slow),
         "freeze" => Ok(WhenShort::Freeze),
+        "freeze-newest" => Ok(WhenShort::FreezeNewest),
         "kill" => Ok(WhenShort::Kill),
-        _ => Err("when_short is none, slow, freeze or kill".to_owned()),
+        _ => Err("when_short is none, slow, freeze, freeze-newest or kill".to_owned()),
     }
 }
 

@@ -18,11 +18,14 @@ fn anon(nr_pages: u64) -> NrPages {
 
 fn group_by(rule: &Rule) -> Group {
     let reader = GroupReader::open(&mount_point().expect("cgroups")).expect("a group");
-    Group::new(&Chosen {
-        reader,
-        pids: Vec::new(),
-        rule,
-    })
+    Group::new(
+        &Chosen {
+            reader,
+            pids: Vec::new(),
+            rule,
+        },
+        Duration::ZERO,
+    )
 }
 
 #[test]

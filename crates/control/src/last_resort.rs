@@ -9,15 +9,18 @@
 //!   as much, and nobody is left to freeze             -> one group is killed: of the lowest priority, the one that grows
 //!                                                        without a pause, else the largest; one in 10 s at most
 //!   short for 2 s in a row, and tasks wait for memory
-//!   for a fifth of the time, though idle memory goes  -> the same: what goes is in use, and comes back
-//!   short for 10 s in a row, though idle memory goes  -> the same with groups that grow without a pause, and with no other
-//!   short, and one is frozen that was the newest      -> who came after that is frozen at once: it waits its turn
-//!   half as much again as is to be free, for 10 s     -> one goes on as before: of the highest priority, the one that came
-//!                                                        first; after it one in 5 s, as long as there is so much
+//!   for a fifth of the time, though idle memory goes  -> one is frozen as above, unless somebody is slowed, who waits by design:
+//!                                                        what goes is in use, and comes back
+//!   short for 10 s in a row, though idle memory goes  -> the same as above with groups that grow without a pause, and no other
+//!   one waits whose rule says "the newest", until     -> who comes meanwhile is frozen at once, behind it, if its priority is no
+//!   there is ample memory                                higher
+//!   ample memory for 10 s, half way from where the    -> one goes on as before: of the highest priority, the one that came
+//!   host is short to where reclaim ends                  first; after it one in 5 s, as long as memory is ample
 //! ```
 //!
 //! Each step starts the time anew: what it frees is seen before the next. A group that grows without bound leaves idle memory behind, of
-//! which swap gets full, so nobody waits until none is left.
+//! which swap gets full, so nobody waits until none is left. Where one that went on makes the host short within a minute, ample memory has to
+//! last twice as long before the next goes on, 160 s at most.
 //!
 //! **Owns** that decision. **Does not own** what counts as short, who may be slowed, nor how (the host).
 //!
@@ -37,10 +40,14 @@ const OUTGROWN_FOR: Duration = Duration::from_secs(10);
 /// While tasks of the host wait for memory for more of the time, percent, what is taken is in use: most hosts are below 1, and reclaim of
 /// idle memory that gets ahead of growth leaves them below 10.
 const STANDS_STILL_PERCENT: f64 = 20.0;
-/// As much where the host stands still: that share is one of the last ten seconds already.
+/// As much where the host stands still, at first: that share is one of the last ten seconds already.
 const STOOD_STILL_FOR: Duration = Duration::from_secs(2);
-/// Half as much again as is to be free, for so long in a row: what goes on does not make the host short at once.
+/// Ample memory for so long in a row: what goes on does not make the host short at once.
 const AMPLE_FOR: Duration = Duration::from_secs(10);
+/// If it does within so long, it was in vain.
+const IN_VAIN_WITHIN: Duration = Duration::from_secs(60);
+/// Ample memory has to last up to so many times twice as long then.
+const NR_DOUBLINGS_MAX: u32 = 4;
 /// From one that goes on to the next: what the first takes shows by then.
 const GO_ON_EVERY: Duration = Duration::from_secs(5);
 /// From one end of a group to the next: what it held is free by then.
@@ -72,6 +79,8 @@ pub struct Moment {
     pub available_bytes: u64,
     /// What is to be.
     pub wanted_bytes: u64,
+    /// With so much who is held back may go on.
+    pub ample_bytes: u64,
     /// Whether nothing idle is left to take.
     pub is_exhausted: bool,
     /// Share of the last ten seconds in which some task waited for memory; `None`: the kernel does not tell.
@@ -87,8 +96,8 @@ pub struct Exposed {
     pub when_short: WhenShort,
     /// Those of a higher one survive longer.
     pub priority: i32,
-    /// When it was seen first.
-    pub came_at: Duration,
+    /// In which order groups were made: of a later one it is larger.
+    pub came: u64,
     /// How much of it was used lately.
     pub used_lately_bytes: u64,
     /// What it holds.
@@ -106,6 +115,8 @@ pub enum Step {
     Slow(GroupId),
     /// This one stops.
     Freeze(GroupId),
+    /// This one stops, as others wait already.
+    Queue(GroupId),
     /// This one, which was slowed or stopped, goes on as before.
     GoOn(GroupId),
     /// This one ends.
@@ -119,8 +130,11 @@ pub struct LastResort {
     exhausted_since: Option<Duration>,
     still_since: Option<Duration>,
     ample_since: Option<Duration>,
-    /// Who came later waits behind those who are frozen: since the first of them was, or one went on.
-    queue_since: Option<Duration>,
+    went_on_at: Option<Duration>,
+    /// So many that went on made the host short again.
+    nr_in_vain: u32,
+    /// Who came later than that waits behind those who wait.
+    queues_after: u64,
     killed_at: Option<Duration>,
 }
 
@@ -132,59 +146,85 @@ impl WhenShort {
 }
 
 impl LastResort {
-    /// What is to be done now; to be asked about once a second.
+    /// What is to be done now; to be asked at each look at the host.
     pub fn look(&mut self, now: Moment, groups: &[Exposed]) -> Option<Step> {
         let is_short = now.available_bytes < now.wanted_bytes;
         let is_still = is_short && now.waiting_percent > Some(STANDS_STILL_PERCENT);
-        let is_ample = now.available_bytes >= ample_bytes(now.wanted_bytes);
         let since = |since: Option<Duration>, is_so: bool| is_so.then(|| since.unwrap_or(now.at));
         self.short_since = since(self.short_since, is_short);
         self.exhausted_since = since(self.exhausted_since, is_short && now.is_exhausted);
         self.still_since = since(self.still_since, is_still);
-        let waits = |group: &Exposed| group.when_short == WhenShort::FreezeNewest;
-        let first_held = (groups.iter().filter(|group| group.is_held))
-            .min_by_key(|group| (Reverse(group.priority), group.came_at));
-        let held = groups.iter().filter(|group| group.is_held);
-        let first_waits = (held.filter(|group| waits(group))).max_by_key(|group| group.priority);
-        if !is_ample {
-            self.ample_since = None;
+        let held = || groups.iter().filter(|group| group.is_held);
+        self.ample_since = since(self.ample_since, now.available_bytes >= now.ample_bytes);
+        if let Some(since) = self.ample_since
+            && held().next().is_some()
+        {
+            return self.go_on(now.at, since, groups).map(Step::GoOn);
         }
-        if is_ample && let Some(first) = first_held {
-            let since = *self.ample_since.get_or_insert(now.at);
-            let may_go_on = has_passed(since, AMPLE_FOR, now.at);
-            if may_go_on {
-                self.ample_since = Some(now.at + GO_ON_EVERY - AMPLE_FOR);
-                self.queue_since = self.queue_since.map(|_| now.at);
-            }
-            return may_go_on.then_some(Step::GoOn(first.group));
+        if let Some(group) = self.who_queues(groups) {
+            return Some(Step::Queue(group));
         }
         let is_long = |since: Option<Duration>, time| {
             since.is_some_and(|since| has_passed(since, time, now.at))
         };
-        let is_exhausted =
-            is_long(self.exhausted_since, SHORT_FOR) || is_long(self.still_since, STOOD_STILL_FOR);
+        let is_exhausted = is_long(self.exhausted_since, SHORT_FOR);
         let is_outgrown = is_long(self.short_since, OUTGROWN_FOR);
-        let waits_its_turn = |group: &Exposed| {
-            let is_no_higher = first_waits.is_some_and(|first| group.priority <= first.priority);
-            let is_behind = self.queue_since.is_some_and(|since| group.came_at > since);
-            is_short && is_no_higher && waits(group) && is_behind
-        };
+        // Tasks of a group that is slowed wait for memory, too.
+        let nobody_is_slowed = held().all(|group| group.when_short != WhenShort::Slow);
+        let stands_still = nobody_is_slowed && is_long(self.still_since, STOOD_STILL_FOR);
         let is_meant = |group: &&Exposed| {
-            is_exhausted
-                || is_outgrown && group.steady_growth_bytes_per_s > 0
-                || waits_its_turn(group)
+            let grows = group.steady_growth_bytes_per_s > 0;
+            let freezes = group.when_short.freezes();
+            is_exhausted || is_outgrown && grows || stands_still && freezes
         };
-        let groups: Vec<Exposed> = groups.iter().filter(is_meant).copied().collect();
-        let step = self.step(now.at, &groups)?;
+        let meant: Vec<Exposed> = groups.iter().filter(is_meant).copied().collect();
+        let step = self.step(now.at, &meant)?;
         self.short_since = Some(now.at);
         self.exhausted_since = self.exhausted_since.map(|_| now.at);
-        self.still_since = self.still_since.map(|_| now.at);
+        // That share tells of the step no sooner.
+        let next = now.at + SHORT_FOR - STOOD_STILL_FOR;
+        self.still_since = self.still_since.map(|_| next);
         match step {
-            Step::Freeze(_) if first_waits.is_none() => self.queue_since = Some(now.at),
             Step::Kill(_) => self.killed_at = Some(now.at),
-            Step::Freeze(_) | Step::Slow(_) | Step::GoOn(_) => {}
+            _ => match self.went_on_at.take() {
+                Some(then) if has_passed(then, IN_VAIN_WITHIN, now.at) => self.nr_in_vain = 0,
+                Some(_) => self.nr_in_vain = NR_DOUBLINGS_MAX.min(self.nr_in_vain + 1),
+                None => {}
+            },
+        }
+        let nobody_waits = !held().any(|group| group.when_short == WhenShort::FreezeNewest);
+        if matches!(step, Step::Freeze(_)) && nobody_waits {
+            self.queues_after = groups.iter().map(|group| group.came).max().unwrap_or(0);
         }
         Some(step)
+    }
+
+    /// Who goes on, where memory has been ample since then.
+    fn go_on(&mut self, at: Duration, since: Duration, groups: &[Exposed]) -> Option<GroupId> {
+        let free = groups.iter().filter(|group| !group.is_held);
+        // Who is there has what it needs.
+        self.queues_after = (free.map(|group| group.came)).fold(self.queues_after, u64::max);
+        let lasts = AMPLE_FOR * 2u32.pow(self.nr_in_vain);
+        let pause = |last| has_passed(last, GO_ON_EVERY, at);
+        if !has_passed(since, lasts, at) || !self.went_on_at.is_none_or(pause) {
+            return None;
+        }
+        let held = groups.iter().filter(|group| group.is_held);
+        let first = held.min_by_key(|group| (Reverse(group.priority), group.came))?;
+        self.went_on_at = Some(at);
+        self.queues_after = self.queues_after.max(first.came);
+        Some(first.group)
+    }
+
+    /// Who came while others wait for memory, and is no more important.
+    fn who_queues(&self, groups: &[Exposed]) -> Option<GroupId> {
+        let of_queue = |group: &&Exposed| group.when_short == WhenShort::FreezeNewest;
+        let (waiting, free): (Vec<&Exposed>, Vec<&Exposed>) =
+            (groups.iter().filter(of_queue)).partition(|group| group.is_held);
+        let priority = waiting.iter().map(|group| group.priority).max()?;
+        let is_behind =
+            |group: &&&Exposed| group.came > self.queues_after && group.priority <= priority;
+        free.iter().find(is_behind).map(|group| group.group)
     }
 
     fn step(&self, at: Duration, groups: &[Exposed]) -> Option<Step> {
@@ -199,8 +239,8 @@ impl LastResort {
         }
         let idle_or_newest_first = |group: &&Exposed| {
             let growth = Reverse(group.steady_growth_bytes_per_s);
-            let came_at = (group.when_short == WhenShort::FreezeNewest).then_some(group.came_at);
-            let came = came_at.map(Reverse);
+            let is_of_queue = group.when_short == WhenShort::FreezeNewest;
+            let came = is_of_queue.then_some(Reverse(group.came));
             (group.priority, growth, came, group.used_lately_bytes)
         };
         let to_freeze = free().filter(|group| group.when_short.freezes());
@@ -218,11 +258,6 @@ impl LastResort {
     }
 }
 
-/// With so much available what is held goes on: less than where reclaim ends, which is hardly passed.
-fn ample_bytes(wanted_bytes: u64) -> u64 {
-    wanted_bytes.saturating_add(wanted_bytes / 2)
-}
-
 fn has_passed(since: Duration, time: Duration, at: Duration) -> bool {
     at.saturating_sub(since) >= time
 }
@@ -233,13 +268,14 @@ mod tests {
     use proptest::prelude::*;
 
     const WANTED: u64 = 1000;
+    const AMPLE: u64 = 1500;
 
     fn group(number: u16, when_short: WhenShort, priority: i32) -> Exposed {
         Exposed {
             group: GroupId(number),
             when_short,
             priority,
-            came_at: Duration::ZERO,
+            came: 0,
             used_lately_bytes: 0,
             resident_bytes: 100,
             steady_growth_bytes_per_s: 0,
@@ -252,6 +288,7 @@ mod tests {
             at: Duration::from_secs(at_s),
             available_bytes,
             wanted_bytes: WANTED,
+            ample_bytes: AMPLE,
             is_exhausted: true,
             waiting_percent: None,
         }
@@ -264,7 +301,7 @@ mod tests {
         for at_s in 0..seconds {
             let step = resort.look(moment(at_s, WANTED - 1), &groups);
             match step {
-                Some(Step::Slow(id) | Step::Freeze(id)) => {
+                Some(Step::Slow(id) | Step::Freeze(id) | Step::Queue(id)) => {
                     let held = groups.iter_mut().find(|group| group.group == id);
                     held.expect("one of them").is_held = true;
                 }
@@ -276,10 +313,10 @@ mod tests {
         told
     }
 
-    /// One to freeze that came so many seconds after the start.
-    fn came(number: u16, at_s: u64) -> Exposed {
+    /// One of those of whom the newest is frozen.
+    fn came(number: u16, came: u64) -> Exposed {
         Exposed {
-            came_at: Duration::from_secs(at_s),
+            came,
             ..group(number, WhenShort::FreezeNewest, 0)
         }
     }
@@ -342,54 +379,115 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_while_somebody_is_frozen_waits_behind_unless_its_priority_is_higher_or_there_is_memory()
+    fn who_comes_while_one_waits_waits_behind_it_until_memory_is_ample_unless_its_priority_is_higher()
      {
         let mut resort = LastResort::default();
-        let mut first = came(1, 0);
-        assert_eq!(
-            (0..6).find_map(|at_s| resort.look(moment(at_s, 0), &[first])),
-            Some(Step::Freeze(first.group))
-        );
-        first.is_held = true;
-        let before = came(2, 4);
-        let newcomer = came(3, 6);
+        let first = came(1, 1);
+        let held = |of: Exposed| Exposed {
+            is_held: true,
+            ..of
+        };
+        let frozen = (0..6).find_map(|at_s| resort.look(moment(at_s, 0), &[first]));
+        assert_eq!(frozen, Some(Step::Freeze(first.group)));
+        let first = held(first);
+        let (before, newcomer) = (came(2, 0), came(3, 6));
         let high = Exposed {
             priority: 1,
             ..came(4, 6)
         };
-        let slow = Exposed {
-            when_short: WhenShort::Slow,
-            ..came(5, 6)
+        let other = Exposed {
+            came: 7,
+            ..group(5, WhenShort::Freeze, 0)
         };
         let going = |at_s, available_bytes| Moment {
             is_exhausted: false,
             ..moment(at_s, available_bytes)
         };
-        let all = [first, before, newcomer, high, slow];
-        assert_eq!(resort.look(going(6, WANTED), &all), None);
-        assert_eq!(
-            resort.look(going(7, 0), &all),
-            Some(Step::Freeze(newcomer.group))
-        );
-        let all = all.map(|of| Exposed {
-            is_held: of.is_held || of.group == newcomer.group,
-            ..of
-        });
+        let all = [first, before, newcomer, high, other];
+        assert_eq!(resort.look(going(6, AMPLE), &all[..2]), None);
+        let queued = Some(Step::Queue(newcomer.group));
+        assert_eq!(resort.look(going(7, AMPLE - 1), &all), queued);
+        let all = [first, before, held(newcomer), high, other];
         assert_eq!(resort.look(going(8, 0), &all), None);
         // Nobody waits behind nobody, nor behind who was frozen as it was idle.
-        let goes = all.map(|of| Exposed {
-            is_held: false,
-            ..of
-        });
+        let goes = [came(1, 1), before, newcomer];
         assert_eq!(resort.look(going(9, 0), &goes), None);
-        let idle = all.map(|of| match of.is_held {
-            true => Exposed {
-                when_short: WhenShort::Freeze,
-                ..of
-            },
-            false => of,
-        });
-        assert_eq!(resort.look(going(9, 0), &idle), None);
+        let idle = held(group(1, WhenShort::Freeze, 0));
+        assert_eq!(resort.look(going(9, 0), &[idle, newcomer]), None);
+        // Who came while memory was ample stays.
+        assert_eq!(resort.look(going(10, AMPLE), &[first, newcomer]), None);
+        assert_eq!(resort.look(going(11, 0), &[first, newcomer]), None);
+    }
+
+    #[test]
+    fn newcomers_that_wait_do_not_hold_up_what_is_done_with_others() {
+        let mut resort = LastResort::default();
+        let (first, second) = (came(1, 1), came(2, 0));
+        let held = |of: Exposed| Exposed {
+            is_held: true,
+            ..of
+        };
+        let mut groups = vec![first, second];
+        let mut told = Vec::new();
+        for at_s in 0..16 {
+            if at_s > 5 {
+                groups.push(came(10 + at_s as u16, at_s));
+            }
+            let step = resort.look(moment(at_s, 0), &groups);
+            for group in &mut groups {
+                if step == Some(Step::Queue(group.group)) || step == Some(Step::Freeze(group.group))
+                {
+                    *group = held(*group);
+                }
+            }
+            told.extend(step.filter(|step| matches!(step, Step::Freeze(_))));
+        }
+        assert_eq!(told.first(), Some(&Step::Freeze(first.group)));
+        assert!(groups.iter().filter(|of| of.came > 5).all(|of| of.is_held));
+    }
+
+    #[test]
+    fn where_tasks_wait_for_memory_nobody_is_slowed_or_killed_and_nobody_frozen_while_one_is_slowed()
+     {
+        let still = |at_s| Moment {
+            is_exhausted: false,
+            waiting_percent: Some(90.0),
+            ..moment(at_s, 0)
+        };
+        let slowed = Exposed {
+            is_held: true,
+            ..group(3, WhenShort::Slow, 0)
+        };
+        let groups = [group(1, WhenShort::Slow, 0), group(2, WhenShort::Kill, 0)];
+        let mut resort = LastResort::default();
+        for at_s in 0..30 {
+            assert_eq!(resort.look(still(at_s), &groups), None);
+            assert_eq!(resort.look(still(at_s), &[slowed, came(4, 1)]), None);
+        }
+    }
+
+    #[test]
+    fn who_goes_on_in_vain_makes_the_next_wait_twice_as_long() {
+        let mut resort = LastResort::default();
+        let mut group = came(1, 1);
+        let mut went_on_at = Vec::new();
+        let mut ample_at = 10;
+        for at_s in 0..210 {
+            // Whoever goes on makes the host short after 5 s, until it stops.
+            let is_short = !group.is_held && at_s >= ample_at;
+            let available_bytes = if is_short { 0 } else { AMPLE };
+            match resort.look(moment(at_s, available_bytes), &[group]) {
+                Some(Step::Freeze(_)) => group.is_held = true,
+                Some(Step::GoOn(_)) => {
+                    (group.is_held, ample_at) = (false, at_s + 5);
+                    went_on_at.push(at_s);
+                }
+                _ => {}
+            }
+        }
+        let waits: Vec<u64> = went_on_at.windows(2).map(|two| two[1] - two[0]).collect();
+        // 5 s until it is short, 5 s until it is frozen, a second later memory is ample.
+        assert_eq!(waits, [31, 51, 91], "{went_on_at:?}");
     }
 
     #[test]
@@ -543,11 +641,11 @@ mod tests {
         ) {
             let kinds = [WhenShort::None, WhenShort::Slow, WhenShort::Freeze, WhenShort::FreezeNewest, WhenShort::Kill];
             let mut groups: Vec<Exposed> = Vec::new();
-            for (number, (kind, priority, used, growth, came_at_s)) in rules.iter().enumerate() {
+            for (number, (kind, priority, used, growth, came)) in rules.iter().enumerate() {
                 groups.push(Exposed {
                     used_lately_bytes: *used,
                     steady_growth_bytes_per_s: *growth,
-                    came_at: Duration::from_secs(*came_at_s),
+                    came: *came,
                     ..group(number as u16 + 1, kinds[usize::from(*kind)], *priority)
                 });
             }
@@ -558,13 +656,14 @@ mod tests {
                 let waiting_percent = Some(f64::from(waiting));
                 let now = Moment { is_exhausted, waiting_percent, ..moment(at_s, available) };
                 // Who has not come yet is not there.
-                let there: Vec<Exposed> = groups.iter().filter(|of| of.came_at <= now.at).copied().collect();
+                let there: Vec<Exposed> = groups.iter().filter(|of| of.came <= at_s).copied().collect();
                 let step = resort.look(now, &there);
-                // Nobody else while idle memory goes, and work is done, but who comes while others wait.
-                let is_full = is_exhausted || waiting > 20;
-                let waits = there.iter().any(|of| of.is_held);
+                // Nobody else while idle memory goes, and work is done.
+                let is_still = waiting > 20;
                 let grows = |group: &Exposed| group.steady_growth_bytes_per_s > 0;
-                let grows_or_exhausted = |group: &Exposed| is_full || grows(group);
+                let may_be_meant = |group: &Exposed| {
+                    is_exhausted || grows(group) || is_still && group.when_short.freezes()
+                };
                 let is_left = |is_meant: fn(WhenShort) -> bool| {
                     let left = there.iter().filter(|group| grows(group));
                     left.filter(|group| !group.is_held).any(|group| is_meant(group.when_short))
@@ -575,28 +674,36 @@ mod tests {
                     Some(Step::Slow(id) | Step::Freeze(id)) => {
                         prop_assert!(available < WANTED);
                         let slows = step == Some(Step::Slow(id));
-                        prop_assert!(slows || waits || !to_slow, "slow first");
+                        prop_assert!(slows || is_still || !to_slow, "slow first");
                         let found = groups.iter_mut().find(|group| group.group == id).expect("one");
                         let is_asked = match slows {
                             true => found.when_short == WhenShort::Slow,
                             false => found.when_short.freezes(),
                         };
                         prop_assert!(is_asked);
-                        prop_assert!(!found.is_held && (waits && !slows || grows_or_exhausted(found)));
+                        prop_assert!(!found.is_held && may_be_meant(found));
                         found.is_held = true;
                     }
                     Some(Step::Kill(id)) => {
                         prop_assert!(available < WANTED);
                         prop_assert!(!to_slow && !to_freeze, "slow and freeze first");
                         let found = groups.iter().find(|group| group.group == id).expect("one");
-                        prop_assert!(grows_or_exhausted(found));
+                        prop_assert!(is_exhausted || grows(found));
                         prop_assert_eq!(found.when_short, WhenShort::Kill);
                         prop_assert!(last_kill.is_none_or(|last| at_s - last >= 10));
                         last_kill = Some(at_s);
                         groups.retain(|group| group.group != id);
                     }
+                    Some(Step::Queue(id)) => {
+                        prop_assert!(available < AMPLE);
+                        let waits = |of: &Exposed| of.when_short == WhenShort::FreezeNewest;
+                        prop_assert!(there.iter().any(|of| of.is_held && waits(of)));
+                        let found = groups.iter_mut().find(|group| group.group == id).expect("one");
+                        prop_assert!(!found.is_held && waits(found));
+                        found.is_held = true;
+                    }
                     Some(Step::GoOn(id)) => {
-                        prop_assert!(available >= WANTED * 3 / 2);
+                        prop_assert!(available >= AMPLE);
                         let found = groups.iter_mut().find(|group| group.group == id).expect("one");
                         prop_assert!(found.is_held);
                         found.is_held = false;

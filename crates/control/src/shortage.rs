@@ -75,6 +75,8 @@ pub struct Need {
     pub missing_bytes: u64,
     /// With less available it is short; 0: it never is.
     pub wanted_bytes: u64,
+    /// Half way from there to where reclaim ends.
+    pub ample_bytes: u64,
     /// With less available it is short, or will be before anything more can go, as fast as it grows: at least `wanted_bytes`, and
     /// of a host what the kernel keeps free by itself.
     pub begin_bytes: u64,
@@ -184,6 +186,7 @@ impl Shortage {
         self.need = Need {
             missing_bytes: ask.excess_bytes.max(step_bytes),
             wanted_bytes: *wanted_bytes,
+            ample_bytes: *wanted_bytes + (marks.high_bytes - marks.low_bytes) / 2,
             begin_bytes: read.total_bytes - pressure.begin_bytes(marks),
             is_near: waits
                 || pressure.is_reclaiming()

@@ -284,6 +284,7 @@ fn who_comes_while_the_newest_is_frozen_waits_too_until_the_guard_ends() {
     let late_is_frozen = || is_frozen(&group.path, freezer_group.as_ref());
     wait_until("who came to be stopped", late_is_frozen);
     assert!(short.is_frozen());
+    assert_has(&live.stderr(), "others wait for memory");
     end(live);
     assert!(!short.is_frozen() && !late_is_frozen());
     drop((touch, group));

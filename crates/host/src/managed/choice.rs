@@ -7,8 +7,10 @@
 //! **Invariants** I1: each group counts for at most one rule, the first that fits it.
 
 use super::fits::{Fit, WhyNobody};
-use super::rules::{Candidate, Rule, Rules};
+use super::rules::{Candidate, Rule, Rules, Whom};
 use crate::keeper::groups_of_runs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use strata_linux::cgroup::{CgroupError, GroupReader};
 
 /// A group that is looked after.
@@ -17,6 +19,8 @@ pub(super) struct Chosen<'a> {
     pub(super) reader: GroupReader,
     pub(super) pids: Vec<i32>,
     pub(super) rule: &'a Rule,
+    /// In which order it was made, or the outermost group that it is a part of by its rule: the kernel's numbers grow.
+    pub(super) came: u64,
 }
 
 /// The groups with processes of their own for which a rule holds, and how many go by each rule.
@@ -27,16 +31,16 @@ pub(super) fn choose(rules: &Rules) -> Result<(Vec<Chosen<'_>>, Vec<Fit>), Cgrou
     choose_of(rules, GroupReader::all()?)
 }
 
-/// Those of them whose names are not known yet.
+/// Those of them that are not known yet.
 ///
 /// # Errors
 /// [`CgroupError::NoMemoryController`].
 pub(super) fn newcomers(
     rules: &Rules,
-    is_known: impl Fn(&str) -> bool,
+    is_known: impl Fn(&GroupReader) -> bool,
 ) -> Result<Vec<Chosen<'_>>, CgroupError> {
     let mut groups = GroupReader::every()?;
-    groups.retain(|group| !is_known(group.name()));
+    groups.retain(|group| !is_known(group));
     choose_of(rules, groups).map(|(chosen, _)| chosen)
 }
 
@@ -57,10 +61,33 @@ fn choose_of(
         let group = Candidate::new(reader.name(), &pids);
         if let Some(rule) = fits.rule_of(&group, is_of_run) {
             pids.retain(|pid| *pid != own);
-            chosen.push(Chosen { reader, pids, rule });
+            let came = came(&reader, &rule.whom);
+            chosen.push(Chosen {
+                reader,
+                pids,
+                rule,
+                came,
+            });
         }
     }
     Ok((chosen, fits.end()))
+}
+
+fn came(reader: &GroupReader, whom: &Whom) -> u64 {
+    let nr_levels = nr_levels_up(reader.name(), whom);
+    let outermost = reader.path().ancestors().nth(nr_levels);
+    let found = outermost.and_then(|path| std::fs::metadata(path).ok());
+    found.map_or(0, |found| found.ino())
+}
+
+/// How far above a group the outermost lies that is of the same container, unit or pattern: what starts in an old container is not new.
+fn nr_levels_up(name: &str, whom: &Whom) -> usize {
+    let above = Path::new(name).ancestors().skip(1);
+    let is_whole = |path: &&Path| {
+        let name = path.to_str().unwrap_or_default();
+        !whom.is_everybody() && whom.fits(&Candidate::new(name, &[]))
+    };
+    above.take_while(is_whole).count()
 }
 
 /// Groups are asked one after the other.
@@ -150,7 +177,6 @@ impl<'a> Fits<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::rules::Whom;
     use super::*;
 
     fn rule(whom: Whom) -> Rule {
@@ -193,6 +219,21 @@ mod tests {
             counted.map(|fit| fit.nr_groups).collect()
         };
         assert_eq!(counts(fits), [1, 1, 1, 1]);
+    }
+
+    #[test]
+    fn what_starts_in_a_container_came_with_the_container() {
+        let container = Whom::container("web*").expect("a pattern");
+        let unit = Whom::unit("web*.service").expect("a pattern");
+        let levels = |name, whom: &Whom| nr_levels_up(name, whom);
+        assert_eq!(
+            levels("/lxc.payload.web1/system.slice/a.service", &container),
+            2
+        );
+        assert_eq!(levels("/lxc.payload.web1", &container), 0);
+        assert_eq!(levels("/system.slice/web.service/worker", &unit), 1);
+        assert_eq!(levels("/agents/one", &cgroup("/agents/*")), 0);
+        assert_eq!(levels("/agents/one", &Whom::Everybody), 0);
     }
 
     #[test]

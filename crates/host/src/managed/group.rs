@@ -77,8 +77,8 @@ pub(super) struct Group {
     pub(super) reader: GroupReader,
     /// Groups that came later have a larger one.
     pub(super) number: u64,
-    /// When it was found.
-    came_at: Duration,
+    /// Groups that were made later have a larger one, also those that a guard found at once.
+    came: u64,
     /// The inode of its directory; `None`: it was gone as soon as it was found.
     pub(super) kernel_id: Option<u64>,
     /// Its page cache that nobody maps.
@@ -135,11 +135,11 @@ pub(super) struct Group {
 }
 
 impl Group {
-    pub(super) fn new(chosen: &Chosen<'_>, at: Duration) -> Group {
+    pub(super) fn new(chosen: &Chosen<'_>) -> Group {
         Group {
             reader: chosen.reader.clone(),
             number: 0,
-            came_at: at,
+            came: chosen.came,
             kernel_id: chosen.reader.id().ok(),
             cache: OfGroup::default(),
             waits: Waits::default(),
@@ -215,7 +215,7 @@ impl Group {
             group,
             when_short: self.rule.when_short,
             priority: self.rule.priority,
-            came_at: self.came_at,
+            came: self.came,
             used_lately_bytes: self.used_lately.total() * PAGE_BYTES,
             resident_bytes: self.resident.total() * PAGE_BYTES,
             steady_growth_bytes_per_s: self.growth.steady_bytes_per_s(),

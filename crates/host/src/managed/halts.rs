@@ -12,7 +12,8 @@ use super::writer::ToWrite;
 use crate::news::News;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
-use strata_control::last_resort::Moment;
+use strata_control::last_resort::{Moment, WhenShort};
+use strata_linux::cgroup::GroupReader;
 use strata_lru::GroupId;
 
 impl Managed {
@@ -45,18 +46,10 @@ impl Managed {
 
     /// To be called at each look.
     pub(super) fn halt(&mut self, at: Duration) {
-        let is_time = |resort: &Resort| resort.is_time_for_newcomers(at);
-        let looks = self.host.is_short() && self.resort.as_ref().is_some_and(is_time);
-        let began = Instant::now();
-        if looks {
-            self.add_newcomers(at);
-        }
+        self.add_newcomers(at);
         let Some(resort) = &mut self.resort else {
             return;
         };
-        if looks {
-            resort.looked_for_newcomers(at, began.elapsed());
-        }
         if !self.host.shortage.can_be_short() {
             return resort.end_all(
                 &mut self.groups,
@@ -68,7 +61,9 @@ impl Managed {
             // Nothing can be read of the host: nobody is held back, and nobody goes on.
             return;
         }
-        let in_turn = resort.growth_turns.begin(self.groups.keys().copied());
+        let may_be_held = |of: &Group| of.rule.when_short != WhenShort::None;
+        let may_be_held = self.groups.iter().filter(|(_, of)| may_be_held(of));
+        let in_turn = resort.growth_turns.begin(may_be_held.map(|(id, _)| *id));
         for (_, group) in (self.groups.iter_mut()).filter(|(id, _)| in_turn.contains(id)) {
             group.look_at_growth(at, need.is_near);
         }
@@ -76,6 +71,7 @@ impl Managed {
             at,
             available_bytes: self.host.available_bytes(),
             wanted_bytes: need.wanted_bytes,
+            ample_bytes: need.ample_bytes,
             is_exhausted: self.host.is_exhausted,
             waiting_percent: self.host.waiting_percent(),
         };
@@ -85,20 +81,31 @@ impl Managed {
         }
     }
 
-    /// Who came since the walk began is known before the next one: it may have to wait, and that is best before it has grown.
+    /// Who came since the walk began is known before the next one, while others wait for memory: it is to wait before it has grown.
     fn add_newcomers(&mut self, at: Duration) {
-        let known: BTreeSet<&str> = self.groups.values().map(Group::name).collect();
-        let came = match choice::newcomers(&self.rules, |name| known.contains(name)) {
-            Ok(came) => came,
-            Err(error) => return tracing::debug!("{error}"),
+        let Some(resort) = &mut self.resort else {
+            return;
         };
-        // A walk under way may go by a number of one that has gone.
-        let walked: BTreeSet<GroupId> = self.pages.ledger().spaces().map(|of| of.1).collect();
-        let is_free = |id: &GroupId| !self.groups.contains_key(id) && !walked.contains(id);
+        if !self.rules.have_queue() || !resort.is_time_for_newcomers(at) {
+            return;
+        }
+        let began = Instant::now();
+        let named = |of: &Group| (of.name().to_owned(), of.kernel_id);
+        let known: BTreeSet<_> = self.groups.values().map(named).collect();
+        let is_known = |of: &GroupReader| known.contains(&(of.name().to_owned(), of.id().ok()));
+        let came = choice::newcomers(&self.rules, is_known).unwrap_or_else(|error| {
+            tracing::debug!("{error}");
+            Vec::new()
+        });
+        resort.looked_for_newcomers(at, began.elapsed());
+        // A walk under way may go by a number of one that has gone, and so may who was held back.
+        let mut taken: BTreeSet<GroupId> = self.pages.ledger().spaces().map(|of| of.1).collect();
+        taken.extend(resort.held());
+        let is_free = |id: &GroupId| !self.groups.contains_key(id) && !taken.contains(id);
         let free = (1..=u16::MAX).map(GroupId).filter(is_free);
         let mut added = Vec::new();
         for (id, chosen) in free.zip(&came) {
-            let mut group = Group::new(chosen, at);
+            let mut group = Group::new(chosen);
             self.nr_groups_seen += 1;
             (group.read, group.number) = (self.read, self.nr_groups_seen);
             added.push((id, group));

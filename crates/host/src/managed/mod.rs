@@ -466,7 +466,7 @@ impl Managed {
     }
 
     fn begin_walk(&mut self, observer: &mut Observer) {
-        let of_process = self.members(observer.elapsed());
+        let of_process = self.members();
         if self.config.is_acting {
             // It changes with sysctls, with memory that comes and goes, and where memory is in pieces.
             self.host
@@ -529,7 +529,7 @@ impl Managed {
     }
 
     /// Who is in which group now; groups that are new get a number, those that are gone go.
-    fn members(&mut self, at: Duration) -> BTreeMap<i32, GroupId> {
+    fn members(&mut self) -> BTreeMap<i32, GroupId> {
         let mut of_process = BTreeMap::new();
         let (all, fits) = choice::choose(&self.rules).unwrap_or_else(|error| {
             tracing::debug!("{error}");
@@ -557,7 +557,7 @@ impl Managed {
                     let Some(id) = free.next() else {
                         continue;
                     };
-                    let mut group = Group::new(&chosen, at);
+                    let mut group = Group::new(&chosen);
                     self.nr_groups_seen += 1;
                     (group.read, group.number) = (self.read, self.nr_groups_seen);
                     (id, group)

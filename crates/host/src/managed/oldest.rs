@@ -273,7 +273,12 @@ mod tests {
                 promise,
                 ..Rule::default()
             };
-            Group::new(&Chosen { reader, pids, rule }, Duration::ZERO)
+            Group::new(&Chosen {
+                reader,
+                pids,
+                rule,
+                came: 0,
+            })
         };
         let mut promised = group(Rule::default().promise);
         let back = NrPages::only(Kind::Anon, 1 << 20);

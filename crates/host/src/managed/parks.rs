@@ -98,7 +98,12 @@ mod tests {
             let reader = GroupReader::open(&mount_point().expect("cgroups")).expect("a group");
             let pids = Vec::new();
             let rule = &rule;
-            let mut group = Group::new(&Chosen { reader, pids, rule }, Duration::ZERO);
+            let mut group = Group::new(&Chosen {
+                reader,
+                pids,
+                rule,
+                came: 0,
+            });
             group.idle_for = Duration::from_secs(idle_s);
             group
         };

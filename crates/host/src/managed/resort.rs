@@ -11,7 +11,7 @@
 
 use super::group::Group;
 use super::kinds::Turns;
-use super::need::LOOK_FAR;
+use super::rules::Candidate;
 use super::writer::ToWrite;
 use crate::news::News;
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,6 +30,10 @@ const TURN: Duration = Duration::from_millis(500);
 
 /// What lets a group go on is recorded in a few milliseconds.
 const RECORD_WAIT: Duration = Duration::from_millis(20);
+/// A container's runtime executes the command after a fraction of a second.
+const STARTING_FOR: Duration = Duration::from_millis(500);
+/// Why somebody goes on.
+const MEMORY_AGAIN: &str = "there is memory again";
 /// A look for groups that have come takes a twentieth of the time at most.
 const NEWCOMERS_PAUSE: u32 = 20;
 
@@ -46,6 +50,10 @@ pub(super) struct Resort {
     pub(super) growth_turns: Turns,
     /// Groups that have come are looked for then.
     newcomers_at: Duration,
+    /// They are to go on, which failed.
+    to_end: BTreeSet<GroupId>,
+    /// They were being made when they were to be held back: they are chosen again from then on.
+    starting: BTreeMap<GroupId, Duration>,
     /// Groups that can't be held back, or not let go on, of which that was told.
     told: BTreeSet<String>,
     tell: fn(News),
@@ -70,31 +78,36 @@ impl Resort {
             turned_at: None,
             growth_turns: Turns::default(),
             newcomers_at: Duration::ZERO,
+            to_end: BTreeSet::new(),
+            starting: BTreeMap::new(),
             told: BTreeSet::new(),
             tell,
         }
     }
 
-    /// Whether groups that have come are to be looked for.
+    /// Whether groups that have come are to be looked for: while others wait, behind whom they may have to.
     pub(super) fn is_time_for_newcomers(&self, at: Duration) -> bool {
-        at >= self.newcomers_at
+        !self.held.is_empty() && at >= self.newcomers_at
     }
 
-    /// They were looked for, which took so long. Who waits behind others is to wait before it has grown.
+    /// They were looked for, which took so long.
     pub(super) fn looked_for_newcomers(&mut self, at: Duration, took: Duration) {
-        let pause = match self.held.is_empty() {
-            true => LOOK_FAR,
-            false => took * NEWCOMERS_PAUSE,
-        };
-        self.newcomers_at = at + pause;
+        self.newcomers_at = at + took * NEWCOMERS_PAUSE;
     }
 
-    /// Returns whether something was decided.
+    /// Who is held back, or is to be.
+    pub(super) fn held(&self) -> impl Iterator<Item = GroupId> {
+        let to_hold = self.to_hold.iter().map(|of| of.id);
+        self.held.keys().copied().chain(to_hold)
+    }
+
+    /// Returns whether something was decided that changes what can go.
     pub(super) fn look(&mut self, now: Moment, groups: &mut BTreeMap<GroupId, Group>) -> bool {
         let held = self.held.iter();
         let stray = held.filter(|(id, brake)| !may_be_held(groups, **id, brake));
         let stray: Vec<GroupId> = stray.map(|(id, _)| *id).collect();
         self.end(stray, groups, "no rule has it held back any more");
+        self.end(self.to_end.iter().copied().collect(), groups, MEMORY_AGAIN);
         // A group that comes anew under the name may be another.
         self.told
             .retain(|name| groups.values().any(|group| group.name() == name));
@@ -104,11 +117,15 @@ impl Resort {
             .as_ref()
             .is_some_and(|to_hold| is_short && may_be_held(groups, to_hold.id, &to_hold.brake));
         let waits = !self.hold_recorded(groups, may_be);
+        self.starting.retain(|_, until| now.at < *until);
         // Whatever the disk does, those who are held back go on when there is memory again.
         let can_halt = |group: &Exposed| {
             // Where an earlier attempt to hold back or kill one failed, the next group is chosen instead.
             let has_failed = |of: &Group| self.told.contains(of.name());
-            group.is_held || !waits && !groups.get(&group.group).is_some_and(has_failed)
+            let is_to_end = self.to_end.contains(&group.group);
+            let waits = waits || self.starting.contains_key(&group.group);
+            group.is_held && !is_to_end
+                || !waits && !groups.get(&group.group).is_some_and(has_failed)
         };
         let exposed = groups.iter().map(|(id, group)| group.exposed(*id));
         let exposed: Vec<Exposed> = exposed.filter(can_halt).collect();
@@ -122,17 +139,28 @@ impl Resort {
         };
         match step {
             None => {}
-            Some(Step::Slow(id)) => self.hold(id, groups, why(id), Brake::to_slow),
-            Some(Step::Freeze(id)) => self.hold(id, groups, why(id), Brake::to_freeze),
+            Some(Step::Slow(id)) => self.hold(now.at, id, groups, why(id), Brake::to_slow),
+            Some(Step::Freeze(id)) => self.hold(now.at, id, groups, why(id), Brake::to_freeze),
             Some(Step::Kill(id)) => self.kill(id, groups, why(id)),
-            Some(Step::GoOn(id)) => self.end(vec![id], groups, "there is memory again"),
+            Some(Step::Queue(id)) => {
+                self.hold(
+                    now.at,
+                    id,
+                    groups,
+                    "others wait for memory",
+                    Brake::to_freeze,
+                );
+            }
+            Some(Step::GoOn(id)) => self.end(vec![id], groups, MEMORY_AGAIN),
         }
-        step.is_some()
+        // Who waits behind others has nothing to give that they need.
+        !matches!(step, None | Some(Step::Queue(_)))
     }
 
     /// Has it recorded what lets the group go on.
     fn hold(
         &mut self,
+        at: Duration,
         id: GroupId,
         groups: &BTreeMap<GroupId, Group>,
         why: &'static str,
@@ -141,6 +169,11 @@ impl Resort {
         let Some(group) = groups.get(&id) else {
             return;
         };
+        let pids = group.reader.own_processes().unwrap_or_default();
+        if Candidate::new(group.name(), &pids).is_starting() {
+            self.starting.insert(id, at + STARTING_FOR);
+            return;
+        }
         match brake_of(&group.reader) {
             Ok(brake) => {
                 let recorded = self.to_write.record(brake.undo());
@@ -249,11 +282,12 @@ impl Resort {
         }
     }
 
-    /// Lets these go on as before. Where that fails it is tried again at each look.
+    /// Lets these go on as before. Where that fails it is tried again at each look, and others go on meanwhile.
     fn end(&mut self, ids: Vec<GroupId>, groups: &mut BTreeMap<GroupId, Group>, why: &str) {
         let mut done: Vec<Undo> = Vec::new();
         for id in ids {
             let Some(brake) = self.held.get(&id) else {
+                self.to_end.remove(&id);
                 continue;
             };
             let mut group = groups.get_mut(&id);
@@ -263,12 +297,16 @@ impl Resort {
                 Ok(told) => {
                     done.push(brake.undo());
                     self.held.remove(&id);
+                    self.to_end.remove(&id);
                     group.iter_mut().for_each(|group| mark(group, None));
                     let goes_on = format!("{name} goes on: {why}");
                     let news = [Some(goes_on), told].into_iter().flatten();
                     news.map(News::Note).for_each(self.tell);
                 }
-                Err(error) => self.tell_once(&name, &error),
+                Err(error) => {
+                    self.to_end.insert(id);
+                    self.tell_once(&name, &error);
+                }
             }
         }
         self.to_write.forget(done);
@@ -318,14 +356,12 @@ mod tests {
 
     /// One that pid 1 or this process is in or below.
     fn groups(rule: &Rule) -> BTreeMap<GroupId, Group> {
-        let group = Group::new(
-            &Chosen {
-                reader: GroupReader::open(&mount_point().expect("cgroups")).expect("a group"),
-                pids: Vec::new(),
-                rule,
-            },
-            Duration::ZERO,
-        );
+        let group = Group::new(&Chosen {
+            reader: GroupReader::open(&mount_point().expect("cgroups")).expect("a group"),
+            pids: Vec::new(),
+            rule,
+            came: 0,
+        });
         BTreeMap::from([(GroupId(1), group)])
     }
 
@@ -344,6 +380,7 @@ mod tests {
                     at: Duration::from_secs(at_s),
                     available_bytes: 1,
                     wanted_bytes: 2,
+                    ample_bytes: 3,
                     is_exhausted: true,
                     waiting_percent: None,
                 };

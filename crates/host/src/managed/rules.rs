@@ -350,7 +350,19 @@ impl<'a> Candidate<'a> {
     pub(super) fn is_vital(&self) -> bool {
         let own = std::process::id();
         let is_own = |pid: &i32| *pid == 1 || u32::try_from(*pid) == Ok(own);
-        self.pids.iter().any(is_own) || self.members().iter().any(|(name, _)| name == "sshd")
+        self.pids.iter().any(is_own)
+            || self
+                .members()
+                .iter()
+                .any(|(name, _)| name.starts_with("sshd"))
+    }
+
+    /// Whether it is made just now: a container's runtime, or systemd, has not executed the command yet. Who waits for that takes a group
+    /// that is stopped meanwhile for one that failed.
+    pub(super) fn is_starting(&self) -> bool {
+        let of_starter =
+            |name: &str| name.starts_with("runc:[") || name == "crun" || name.starts_with('(');
+        self.members().iter().any(|(name, _)| of_starter(name))
     }
 }
 
@@ -390,6 +402,12 @@ impl Rules {
     pub(super) fn have_promise_by_time(&self) -> bool {
         let is_by_time = |rule: &Rule| matches!(rule.promise, Some(Promised::Slowdown(_)));
         self.rules.iter().any(is_by_time)
+    }
+
+    /// Whether any group waits behind others that wait for memory.
+    pub(super) fn have_queue(&self) -> bool {
+        let queues = |rule: &Rule| rule.when_short == WhenShort::FreezeNewest;
+        self.rules.iter().any(queues)
     }
 
     /// Time between two walks where they cost little.
@@ -436,6 +454,26 @@ mod tests {
     fn fits(text: &str, path: &str) -> bool {
         let whom = Whom::cgroup(text).expect("a pattern");
         whom.fits(&Candidate::new(path, &[]))
+    }
+
+    #[test]
+    fn a_group_is_starting_until_its_command_is_executed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let is_starting = |name: &str| {
+            let program = folder.path().join(name);
+            std::fs::copy("/bin/sleep", &program).expect("copied");
+            let mut sleeps = std::process::Command::new(&program)
+                .arg("60")
+                .spawn()
+                .expect("runs");
+            let pids = [sleeps.id() as i32];
+            let found = Candidate::new("/x", &pids).is_starting();
+            sleeps.kill().expect("ended");
+            sleeps.wait().expect("ended");
+            found
+        };
+        assert!(is_starting("(late)") && is_starting("runc:[2:INIT]"));
+        assert!(!is_starting("sleep"));
     }
 
     #[test]

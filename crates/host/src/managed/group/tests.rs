@@ -18,14 +18,12 @@ fn anon(nr_pages: u64) -> NrPages {
 
 fn group_by(rule: &Rule) -> Group {
     let reader = GroupReader::open(&mount_point().expect("cgroups")).expect("a group");
-    Group::new(
-        &Chosen {
-            reader,
-            pids: Vec::new(),
-            rule,
-        },
-        Duration::ZERO,
-    )
+    Group::new(&Chosen {
+        reader,
+        pids: Vec::new(),
+        rule,
+        came: 0,
+    })
 }
 
 #[test]

@@ -255,17 +255,13 @@ pub fn plan_sample(
     let asked: Vec<u32> = asked.collect();
     let sizes: Vec<u32> = of_curve.chain(whole).chain(asked.iter().copied()).collect();
     search.run(&sizes)?;
-    let mut budgets = Vec::new();
-    for bound in Bound::ALL {
-        budgets.push(search.smallest(bound)?);
+    let mut budgets = [None; 3];
+    for (budget, bound) in budgets.iter_mut().zip(Bound::ALL) {
+        *budget = search.smallest(bound)?;
     }
     let page_bytes = u64::from(one_in) * PAGE_BYTES;
     let bytes = |pages: Option<u32>| pages.map(|pages| u64::from(pages) * page_bytes);
-    let budget_bytes = Span {
-        expected: bytes(budgets[0]),
-        lowest: bytes(budgets[1]),
-        highest: bytes(budgets[2]),
-    };
+    let budget_bytes = Span::from(budgets).map(bytes);
     let slowdown_limit = Ratio::of(question.slowdown_millionths, 1_000_000);
     let points = search.points(workload.footprint_pages(), &asked);
     Ok(Plan {
@@ -420,12 +416,7 @@ impl Search<'_> {
     fn held(&self, size: u32) -> Span<u32> {
         let of_all = size.saturating_mul(self.one_in);
         let held = self.question.holding.pages(of_all);
-        let in_sample = |pages: u32| (pages / self.one_in).max(1);
-        Span {
-            expected: in_sample(held.expected),
-            lowest: in_sample(held.lowest),
-            highest: in_sample(held.highest),
-        }
+        held.map(|pages| (pages / self.one_in).max(1))
     }
 
     fn slowdown(&self, cost_ns: u64) -> Ratio {
@@ -443,32 +434,18 @@ impl Search<'_> {
         let point = |(size, tried): (&u32, &Tried)| {
             let refaults = Bound::ALL.map(|bound| bound.of(tried, |of| of.nr_refaults));
             let costs = Bound::ALL.map(|bound| bound.of(tried, |of| of.cost_ns));
-            let span = |[expected, lowest, highest]: [Ratio; 3]| Span {
-                expected,
-                lowest,
-                highest,
-            };
             // Of a million microseconds.
             let duration_us = self.question.duration_us;
             let per_second = Ratio::of(refaults[0].saturating_mul(1_000_000), duration_us);
-            let held = self.held(*size);
             let bytes = |pages: u32| u64::from(pages) * u64::from(self.one_in) * PAGE_BYTES;
             Point {
                 memory_bytes: bytes(*size),
-                held_bytes: Span {
-                    expected: bytes(held.expected),
-                    lowest: bytes(held.lowest),
-                    highest: bytes(held.highest),
-                },
+                held_bytes: self.held(*size).map(bytes),
                 of_footprint: Ratio::of(u64::from(*size), u64::from(footprint)),
-                refaults: Span {
-                    expected: refaults[0],
-                    lowest: refaults[1],
-                    highest: refaults[2],
-                },
+                refaults: refaults.into(),
                 refaults_per_second: per_second,
-                slowdown: span(costs.map(|cost_ns| self.slowdown(cost_ns))),
-                longer: span(costs.map(|cost_ns| self.longer(cost_ns))),
+                slowdown: costs.map(|cost_ns| self.slowdown(cost_ns)).into(),
+                longer: costs.map(|cost_ns| self.longer(cost_ns)).into(),
                 is_asked: asked.contains(size),
             }
         };

@@ -25,10 +25,21 @@ pub struct Span<T> {
 impl<T: Copy> Span<T> {
     /// One figure, known exactly.
     pub fn all(figure: T) -> Span<T> {
+        Span::from([figure; 3])
+    }
+
+    /// Each figure turned into another.
+    pub(super) fn map<U>(self, turn: impl Fn(T) -> U) -> Span<U> {
+        Span::from([self.expected, self.lowest, self.highest].map(turn))
+    }
+}
+
+impl<T> From<[T; 3]> for Span<T> {
+    fn from([expected, lowest, highest]: [T; 3]) -> Span<T> {
         Span {
-            expected: figure,
-            lowest: figure,
-            highest: figure,
+            expected,
+            lowest,
+            highest,
         }
     }
 }
@@ -77,14 +88,9 @@ impl Holding {
             }
             Holding::By { of, .. } => of(budget_bytes),
         };
-        let pages = |bytes: u64| {
+        bytes.map(|bytes| {
             u32::try_from((bytes / PAGE_BYTES).clamp(1, u64::from(budget))).unwrap_or(1)
-        };
-        Span {
-            expected: pages(bytes.expected),
-            lowest: pages(bytes.lowest),
-            highest: pages(bytes.highest),
-        }
+        })
     }
 
     /// The smallest budget that holds so many pages for certain; `None` if none of 16 TiB does.

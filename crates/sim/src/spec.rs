@@ -110,11 +110,11 @@ impl Simulate for EnginePolicy {
         match self {
             EnginePolicy::MultiGen(config) => {
                 let policy = MultiGen::new(config.clone())?;
-                Machine::new(policy, Driver::Mechanism, workload, setup)?.run(progress)
+                Machine::new(Box::new(policy), Driver::Mechanism, workload, setup)?.run(progress)
             }
             EnginePolicy::TwoList(config) => {
                 let policy = TwoList::new(config.clone())?;
-                Machine::new(policy, Driver::Policy, workload, setup)?.run(progress)
+                Machine::new(Box::new(policy), Driver::Policy, workload, setup)?.run(progress)
             }
         }
     }

@@ -10,7 +10,7 @@ use crate::{
     workload::{PageId, Request},
 };
 
-impl<P: Policy> Machine<'_, P> {
+impl<P: Policy + ?Sized> Machine<'_, P> {
     /// Makes a request; an app that was killed starts before.
     pub(super) fn request_of_app(
         &mut self,

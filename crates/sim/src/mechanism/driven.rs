@@ -40,13 +40,13 @@ pub(crate) struct Entry {
     pub(crate) is_swapped: bool,
 }
 
-impl<'w, P: Policy> Machine<'w, P> {
+impl<'w, P: Policy + ?Sized> Machine<'w, P> {
     /// An empty one.
     ///
     /// # Errors
     /// As [`Machine::new`].
     pub(crate) fn driven(
-        policy: P,
+        policy: Box<P>,
         driver: Driver,
         workload: &'w Workload,
         setup: &Setup,

@@ -59,8 +59,8 @@ pub(crate) use reclaim::Driver;
 pub use tiers::TierSetup;
 
 use strata_lru::{
-    AccessVia, Arrival, Cause, EvictBatch, FolioId, GoneCause, GroupId, Kind, Limits, NodeId,
-    Order, Policy, TimeMs, Verdict, WriteState,
+    AccessVia, Arrival, Cause, EvictBatch, FolioId, GoneCause, GroupId, Kind, NodeId, Order,
+    Outcome as Fate, Policy, TimeMs, Verdict, WriteState,
 };
 use strata_trace::{Backing, Op, Via};
 
@@ -69,12 +69,13 @@ use self::{
     killer::Killer,
     layout::Layout,
     memory::{Memory, Place},
+    tiers::Tiers,
     walk::Spaces,
     writeback::Writeback,
 };
 use crate::{
     generations::time_by_age,
-    outcome::{Outcome, Reclaim, Sample},
+    outcome::{Outcome, Reclaim, Sample, TierCounts},
     simulate::{PROGRESS_REQUESTS, Progress, Setup, SimError},
     workload::{PageId, Request, Workload, ends_before, next_end},
 };
@@ -85,7 +86,7 @@ const NR_SAMPLES: usize = 200;
 /// Reclaim takes this many pages before the fault goes on (the kernel's `SWAP_CLUSTER_MAX`).
 const NR_RECLAIM_PAGES: u32 = 32;
 
-/// A batch of reclaim is at most this part of memory.
+/// A batch of reclaim is at most this part of memory, or of a node.
 const BATCHES_PER_MEMORY: u32 = 32;
 
 /// A reclaim policy that needs a mechanism, to be replayed.
@@ -93,8 +94,8 @@ pub use strata_lru::EnginePolicy as KernelPolicy;
 
 /// One replay.
 #[derive(Debug)]
-pub(crate) struct Machine<'w, P> {
-    policy: P,
+pub(crate) struct Machine<'w, P: ?Sized> {
+    policy: Box<P>,
     driver: Driver,
     workload: &'w Workload,
     layout: Layout,
@@ -102,15 +103,14 @@ pub(crate) struct Machine<'w, P> {
     writeback: Writeback,
     setup: Setup,
     groups: Groups,
+    tiers: Tiers,
     killer: Option<Killer>,
     /// Everything that has page tables.
     spaces: Spaces,
     /// Pages in memory, by kind.
     nr_pages: [u32; 2],
-    /// The group of a tree that this request brought a page in for.
+    /// The group of a tree, or on tiers, that this request brought a page in for.
     charged: Option<GroupId>,
-    /// What may still be swapped out of the group that is reclaimed from.
-    swap_room_pages: u64,
     /// Pages that may be in memory.
     limit_pages: u32,
     /// Pages reclaim takes at least.
@@ -121,6 +121,7 @@ pub(crate) struct Machine<'w, P> {
     /// The time of whoever drives it, if it is not driven by the trace alone.
     driven_at: Option<TimeMs>,
     batch: EvictBatch,
+    fates: Vec<Fate>,
     verdicts: Vec<Verdict>,
     counts: Counts,
     refaults_by_time: Vec<(TimeMs, u64)>,
@@ -156,9 +157,9 @@ impl Looks {
     }
 }
 
-impl<'w, P: Policy> Machine<'w, P> {
+impl<'w, P: Policy + ?Sized> Machine<'w, P> {
     pub(crate) fn new(
-        mut policy: P,
+        mut policy: Box<P>,
         driver: Driver,
         workload: &'w Workload,
         setup: &Setup,
@@ -166,10 +167,10 @@ impl<'w, P: Policy> Machine<'w, P> {
         if setup.memory_pages == 0 {
             return Err(SimError::NoMemory);
         }
-        let groups = Groups::new(&mut policy, workload, setup)?;
+        let groups = Groups::new(&mut *policy, workload, setup)?;
         let layout = Layout::new(workload);
         let group_of = |slot| groups.of(workload.page(layout.page(slot)).group);
-        let spaces = Spaces::add(&mut policy, group_of, &layout, workload)?;
+        let spaces = Spaces::add(&mut *policy, group_of, &layout, workload)?;
         Ok(Machine {
             policy,
             driver,
@@ -179,17 +180,18 @@ impl<'w, P: Policy> Machine<'w, P> {
             writeback: Writeback::new(setup.memory_pages),
             setup: setup.clone(),
             groups,
+            tiers: Tiers::default(),
             killer: setup.kill_at.map(|at| Killer::new(at, workload)),
             spaces,
             nr_pages: [0; 2],
             charged: None,
-            swap_room_pages: Limits::MAX,
             limit_pages: setup.memory_pages,
-            nr_reclaim_pages: (setup.memory_pages / BATCHES_PER_MEMORY).clamp(1, NR_RECLAIM_PAGES),
+            nr_reclaim_pages: nr_reclaim_pages(setup.memory_pages),
             last_read: None,
             now: TimeMs(0),
             driven_at: None,
             batch: EvictBatch::default(),
+            fates: Vec::new(),
             verdicts: Vec::new(),
             counts: Counts::default(),
             refaults_by_time: Vec::new(),
@@ -207,15 +209,18 @@ impl<'w, P: Policy> Machine<'w, P> {
             }
             // Neither progress nor samples nor what is freed is looked at in the hot loop.
             let to_sample = sample_every - position % sample_every;
-            let end = requests
-                .len()
-                .min(position + to_sample.min(PROGRESS_REQUESTS));
+            let phase_end = self.tiers.phase_end(requests.len());
+            let end = phase_end.min(position + to_sample.min(PROGRESS_REQUESTS));
             let end = next_end(ends, end);
             for (request, number) in requests[position..end].iter().zip(position..) {
                 self.request_of_app(*request, number)?;
             }
             progress.advance((end - position) as u64);
             position = end;
+            if self.tiers.nr_phases > 0 && position == phase_end {
+                let phase = self.counted(position as u64)?;
+                self.tiers.phases.push(phase);
+            }
             if position % sample_every == 0 {
                 self.sample(position as u64)?;
             }
@@ -224,6 +229,18 @@ impl<'w, P: Policy> Machine<'w, P> {
     }
 
     fn request(&mut self, request: Request, position: usize) -> Result<(), SimError> {
+        match self.tiers.is_any() {
+            true => self.access_on_tiers(request, position)?,
+            false => self.access(request, position)?,
+        }
+        // Not before: the page it brought in may be the next to go.
+        match self.charged.take() {
+            Some(group) => self.relieve(group),
+            None => Ok(()),
+        }
+    }
+
+    fn access(&mut self, request: Request, position: usize) -> Result<(), SimError> {
         let slot = self.layout.slot(request.page());
         let is_write = request.op() == Op::Write;
         match request.via() {
@@ -249,11 +266,7 @@ impl<'w, P: Policy> Machine<'w, P> {
         if is_write && !self.memory.dirty.get(slot) {
             self.dirtied(slot, request.page());
         }
-        // Not before: the page it brought in may be the next to go.
-        match self.charged.take() {
-            Some(group) => self.relieve(group),
-            None => Ok(()),
-        }
+        Ok(())
     }
 
     /// Brings a page in, making room first.
@@ -271,6 +284,10 @@ impl<'w, P: Policy> Machine<'w, P> {
         let group = self.groups.of(number);
         self.spaces.faults(slot, cause);
         self.make_room(group)?;
+        let node = match self.tiers.is_any() {
+            true => self.node_for(slot)?,
+            false => NodeId::default(),
+        };
         let shadow = match self.memory.place(slot) {
             Place::Absent(shadow) => shadow,
             Place::Resident(folio) => return Ok(folio),
@@ -287,7 +304,7 @@ impl<'w, P: Policy> Machine<'w, P> {
         }
         let folio = self.policy.appeared(Arrival {
             group,
-            node: NodeId::default(),
+            node,
             kind,
             order: Order::BASE,
             cause,
@@ -295,9 +312,10 @@ impl<'w, P: Policy> Machine<'w, P> {
             is_exec: self.workload.page(page).backing == Backing::Code,
         })?;
         self.memory.enter(slot, folio);
+        self.tiers.enter(slot, node);
         self.nr_pages[kind.index()] += 1;
         self.counts.nr_anon_misses += u64::from(kind == Kind::Anon);
-        self.charged = self.groups.is_tree().then_some(group);
+        self.charged = (self.groups.is_tree() || self.tiers.is_any()).then_some(group);
         Ok(folio)
     }
 
@@ -311,6 +329,7 @@ impl<'w, P: Policy> Machine<'w, P> {
         match self.memory.place(slot) {
             Place::Resident(folio) => {
                 self.policy.gone(folio, GoneCause::Freed);
+                self.tiers.leave(slot);
                 self.nr_pages[kind.index()] -= 1;
             }
             Place::Absent(Some(_)) if kind == Kind::Anon => {
@@ -363,7 +382,7 @@ impl<'w, P: Policy> Machine<'w, P> {
         self.samples.push(Sample {
             at_access,
             nr_misses: self.counts.nr_misses,
-            generations: self.groups.generations(&self.policy, self.now)?,
+            generations: self.groups.generations(&*self.policy, self.now)?,
         });
         Ok(())
     }
@@ -372,28 +391,53 @@ impl<'w, P: Policy> Machine<'w, P> {
     ///
     /// # Errors
     /// The policy refuses.
-    pub(crate) fn outcome(self) -> Result<Outcome, SimError> {
+    pub(crate) fn outcome(mut self) -> Result<Outcome, SimError> {
+        let nr_accesses = u64::from(self.workload.nr_requests()) + self.groups.nr_replayed();
+        let mut outcome = self.counted(nr_accesses)?;
+        outcome.policy_bytes = self.policy.memory_bytes()
+            + self.memory.memory_bytes()
+            + self.layout.memory_bytes()
+            + self.writeback.memory_bytes();
+        if let Some(reclaim) = &mut outcome.reclaim {
+            if let Some(tiers) = &mut reclaim.tiers {
+                tiers.phases = self.tiers.phases;
+            }
+            reclaim.refaults_by_time = self.refaults_by_time;
+            reclaim.time_in_generations = time_by_age(&self.samples);
+            reclaim.samples = self.samples;
+        }
+        Ok(outcome)
+    }
+
+    /// What was counted up to here.
+    fn counted(&mut self, nr_accesses: u64) -> Result<Outcome, SimError> {
+        let tiering = self.policy.tiering().map(|of| of.tiering_stats());
         let reclaim = Reclaim {
+            nr_demoted: tiering.map_or(0, |of| of.pgdemote_kswapd + of.pgdemote_direct),
             nr_written: self.counts.nr_written,
             nr_checked: self.counts.looks.nr_checked,
             nr_rmap_walks: self.counts.looks.nr_rmap_walks,
-            refaults_by_time: self.refaults_by_time,
-            time_in_generations: time_by_age(&self.samples),
-            samples: self.samples,
-            apps: self.killer.map(|killer| killer.counts),
-            ..self.groups.reclaim(&self.policy, self.workload)?
+            tiers: tiering.map(|stats| TierCounts {
+                nr_hits: self.tiers.nr_hits.clone(),
+                stats,
+                phases: Vec::new(),
+            }),
+            apps: self.killer.as_ref().map(|killer| killer.counts),
+            ..self.groups.reclaim(&*self.policy, self.workload)?
         };
         Ok(Outcome {
-            nr_accesses: u64::from(self.workload.nr_requests()) + self.groups.nr_replayed(),
+            nr_accesses,
             nr_misses: self.counts.nr_misses,
             nr_anon_misses: self.counts.nr_anon_misses,
-            policy_bytes: self.policy.memory_bytes()
-                + self.memory.memory_bytes()
-                + self.layout.memory_bytes()
-                + self.writeback.memory_bytes(),
+            policy_bytes: 0,
             reclaim: Some(Box::new(reclaim)),
         })
     }
+}
+
+/// Pages that reclaim takes at a time, of so many.
+fn nr_reclaim_pages(of_pages: u32) -> u32 {
+    (of_pages / BATCHES_PER_MEMORY).clamp(1, NR_RECLAIM_PAGES)
 }
 
 pub(crate) fn kind_of(backing: Backing) -> Kind {

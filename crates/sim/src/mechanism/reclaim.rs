@@ -7,35 +7,65 @@
 //!   take_batch  isolate up to 64 -> accessed bits -> verdicts -> complete
 //! ```
 //!
+//! On tiers room is made node by node (`tiers::reclaim`); limits, passes over several groups and what becomes of a batch are the
+//! same as on one node.
+//!
 //! **Owns** budgets, verdicts and shadows' way into `memory`. **Does not own** which pages are handed
-//! out (the policy).
+//! out (the policy), or what moves down (`tiers::reclaim`).
 
 use strata_lru::{
-    Aborting, Ageing, Excess, FolioId, Goal, GroupId, Isolated, Kind, NodeId, Origin, Policy,
-    Reclaim, ReclaimRequest, RelaxedWalk, Step, Swappiness, Target, Verdict,
+    Aborting, Ageing, Excess, FolioId, Goal, GroupId, Isolated, Kind, Limits, NodeId, Origin,
+    Outcome as Fate, Policy, Reclaim, ReclaimRequest, RelaxedWalk, Step, Swappiness, Target,
+    Verdict,
 };
 
-use super::{Machine, walk::PageTables};
+use super::{
+    Machine,
+    tiers::{FAST, Tiers},
+    walk::PageTables,
+};
 use crate::simulate::SimError;
 
 /// The priority of relaxed scanning.
-const PRIORITY_RELAXED: u8 = 12;
+pub(super) const PRIORITY_RELAXED: u8 = 12;
 
-/// Reclaims in vain before the group is out of memory (the kernel's `MAX_RECLAIM_RETRIES`).
-const NR_RETRIES_MAX: u32 = 16;
+/// Reclaims in vain before memory or a group is out of it (the kernel's `MAX_RECLAIM_RETRIES`).
+pub(super) const NR_RETRIES_MAX: u32 = 16;
 
 /// Pages in a batch, for each page reclaim wants (64 for 32).
 const BATCH_PER_WANTED: u32 = 2;
 
 /// What a page that comes in lacks.
 #[derive(Clone, Copy, Debug)]
-enum Need {
+pub(super) enum Need {
     /// Memory, all of which is one group's.
     Only,
     /// Memory, of whichever group.
     Memory,
     /// Room below a limit.
     Limit(Excess),
+}
+
+/// For what pages are taken.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Purpose {
+    /// Who asks.
+    pub(super) origin: Origin,
+    /// For a limit: a page that is moved down is still charged.
+    pub(super) is_limit: bool,
+    /// Anon pages that may still be swapped out.
+    swap_room_pages: u64,
+}
+
+impl Purpose {
+    /// Memory, whoever's it is; swap has room for all.
+    pub(super) fn memory(origin: Origin) -> Purpose {
+        Purpose {
+            origin,
+            is_limit: false,
+            swap_room_pages: Limits::MAX,
+        }
+    }
 }
 
 /// Who decides how much is scanned.
@@ -47,27 +77,39 @@ pub(crate) enum Driver {
     Policy,
 }
 
-impl<P: Policy> Machine<'_, P> {
-    /// Walks the group's page tables and begins a generation.
-    pub(super) fn walk(&mut self, group: GroupId, swappiness: Swappiness) -> Result<(), SimError> {
-        let now = self.now;
-        let all = |_: u32| true;
-        Ok(self
-            .tables()
-            .walk(group, NodeId::default(), swappiness, now, all)?)
+impl<P: Policy + ?Sized> Machine<'_, P> {
+    /// Walks the group's page tables for a node, or for each, and begins a generation there.
+    pub(super) fn walk(
+        &mut self,
+        group: GroupId,
+        node: Option<NodeId>,
+        swappiness: Swappiness,
+    ) -> Result<(), SimError> {
+        let nodes = match node {
+            Some(NodeId(node)) => node..node + 1,
+            None => 0..self.tiers.nr_nodes(),
+        };
+        for node in nodes.map(NodeId) {
+            let now = self.now;
+            let (tables, tiers) = self.tables();
+            let lies_there = |slot: u32| tiers.node(slot) == node;
+            tables.walk(group, node, swappiness, now, lies_there)?;
+        }
+        Ok(())
     }
 
-    /// Its page tables.
-    fn tables(&mut self) -> PageTables<'_, P> {
-        PageTables {
-            policy: &mut self.policy,
+    /// Its page tables, and which node a page lies on.
+    fn tables(&mut self) -> (PageTables<'_, P>, &Tiers) {
+        let tables = PageTables {
+            policy: &mut *self.policy,
             layout: &self.layout,
             memory: &mut self.memory,
             spaces: &mut self.spaces,
-        }
+        };
+        (tables, &self.tiers)
     }
 
-    /// Reclaims until a page can be charged.
+    /// Reclaims until a page can be charged; on tiers it may have no room on a node even then.
     pub(super) fn make_room(&mut self, group: GroupId) -> Result<(), SimError> {
         let mut nr_in_vain = 0;
         while let Some(need) = self.need(group)? {
@@ -77,7 +119,9 @@ impl<P: Policy> Machine<'_, P> {
                     let goal = Goal::of_node(NodeId::default(), 0, Origin::Direct);
                     self.reclaim_groups(goal, 0)?
                 }
-                Need::Limit(excess) => self.reclaim_groups(Goal::over_max(excess), 0)?,
+                Need::Limit(excess) => {
+                    self.reclaim_groups(Goal::over_max(excess), excess.nr_pages)?
+                }
             };
             if nr_freed == 0 {
                 nr_in_vain += 1;
@@ -99,7 +143,8 @@ impl<P: Policy> Machine<'_, P> {
             return Ok(Some(Need::Limit(excess)));
         }
         let need = if is_tree { Need::Memory } else { Need::Only };
-        Ok((self.nr_free_pages() == 0).then_some(need))
+        let is_full = !self.tiers.is_any() && self.nr_free_pages() == 0;
+        Ok(is_full.then_some(need))
     }
 
     pub(super) fn nr_free_pages(&self) -> u32 {
@@ -107,7 +152,7 @@ impl<P: Policy> Machine<'_, P> {
         self.limit_pages.saturating_sub(nr_pages)
     }
 
-    fn out_of_memory(&self, need: Need) -> Result<SimError, SimError> {
+    pub(super) fn out_of_memory(&self, need: Need) -> Result<SimError, SimError> {
         Ok(match need {
             Need::Only | Need::Memory => SimError::OutOfMemory {
                 memory_pages: self.limit_pages,
@@ -121,49 +166,93 @@ impl<P: Policy> Machine<'_, P> {
     }
 
     /// A page was charged: what is above `high` is brought down, and if little memory is free the
-    /// background makes some. Both may come to nothing.
+    /// background makes some; of tiers it keeps the fast one from being full at least. Both may come to nothing.
     pub(super) fn relieve(&mut self, group: GroupId) -> Result<(), SimError> {
-        if !self.groups.is_tree() {
-            return Ok(());
-        }
-        if let Some(excess) = self.policy.groups().over_high(group)? {
+        if self.groups.is_tree()
+            && let Some(excess) = self.policy.groups().over_high(group)?
+        {
             self.reclaim_groups(Goal::over_high(excess), excess.nr_pages)?;
         }
-        let Some(low) = self.setup.background else {
-            return Ok(());
+        match self.setup.background {
+            Some(_) => (0..self.tiers.nr_nodes()).try_for_each(|node| self.keep_free(NodeId(node))),
+            None if self.tiers.is_any() => self.keep_free(FAST),
+            None => Ok(()),
+        }
+    }
+
+    /// Background reclaim of a node that is nearly full: below its watermark, if one is asked for, up to twice
+    /// that; else to a batch.
+    pub(super) fn keep_free(&mut self, node: NodeId) -> Result<(), SimError> {
+        let (low, high) = match self.low_pages(node) {
+            Some(low) => (low, 2 * low),
+            None => {
+                let nr_batch = self.tiers.nr_batch_pages(node);
+                (nr_batch, nr_batch)
+            }
         };
-        let low = low.pages(self.setup.memory_pages);
-        let nr_free = self.nr_free_pages();
-        if nr_free < low {
-            let nr_pages = 2 * u64::from(low) - u64::from(nr_free);
-            let goal = Goal::of_node(NodeId::default(), 0, Origin::Background);
-            self.reclaim_groups(goal, nr_pages)?;
+        if self.nr_free_of(node) < low {
+            self.reclaim_node(node, Origin::Background, high)?;
         }
         Ok(())
     }
 
-    /// Frees at least so many pages of several groups, as the engine says; the pages freed.
-    fn reclaim_groups(&mut self, mut goal: Goal, nr_pages: u64) -> Result<u64, SimError> {
-        goal.nr_pages = nr_pages.max(u64::from(self.nr_reclaim_pages));
-        goal.nr_batch_pages = u64::from(self.nr_reclaim_pages * BATCH_PER_WANTED);
-        goal.swappiness = self.setup.swappiness;
-        if let (Target::Node(_), Some(low)) = (goal.target, self.setup.background) {
-            let high = 2 * u64::from(low.pages(self.setup.memory_pages));
-            goal.nr_short_pages = high.checked_sub(u64::from(self.nr_free_pages()));
+    /// What the background keeps free: of all of memory, or a node's share of that, which is less than half of the node.
+    fn low_pages(&self, node: NodeId) -> Option<u64> {
+        let memory_pages = self.setup.memory_pages;
+        let of_all = u64::from(self.setup.background?.pages(memory_pages));
+        let Some(node) = self.tiers.get(node) else {
+            return Some(of_all);
+        };
+        let nr_pages = u64::from(node.nr_pages);
+        let share = of_all * nr_pages / u64::from(memory_pages);
+        Some(share.clamp(1, (nr_pages / 2).max(1)))
+    }
+
+    /// Pages that are free on a node, which is all of memory if that is not divided.
+    pub(super) fn nr_free_of(&self, node: NodeId) -> u64 {
+        match self.tiers.get(node) {
+            Some(node) => node.nr_free.into(),
+            None => self.nr_free_pages().into(),
         }
+    }
+
+    /// Frees at least so many pages of several groups, as the engine says; the pages freed.
+    pub(super) fn reclaim_groups(
+        &mut self,
+        mut goal: Goal,
+        nr_pages: u64,
+    ) -> Result<u64, SimError> {
+        let node = match goal.target {
+            Target::Node(node) => node,
+            Target::Group(_) => FAST,
+        };
+        let nr_reclaim = u64::from(self.nr_reclaim_pages);
+        let (nr_least, nr_batch) = match self.tiers.is_any() {
+            true => (1, self.tiers.nr_batch_pages(node)),
+            false => (nr_reclaim, nr_reclaim * u64::from(BATCH_PER_WANTED)),
+        };
+        goal.nr_pages = nr_pages.max(nr_least);
+        goal.nr_batch_pages = nr_batch;
+        goal.swappiness = self.setup.swappiness;
+        if let (Target::Node(_), Some(low)) = (goal.target, self.low_pages(node)) {
+            goal.nr_short_pages = (2 * low).checked_sub(self.nr_free_of(node));
+        }
+        let mut purpose = Purpose {
+            is_limit: matches!(goal.target, Target::Group(_)),
+            ..Purpose::memory(goal.origin)
+        };
         let mut reclaim = Reclaim::new(goal);
         loop {
-            let mut batch = std::mem::take(&mut self.batch);
-            let step = reclaim.next(&mut self.policy, self.now, &mut batch)?;
-            self.batch = batch;
-            match step {
+            match reclaim.next(&mut *self.policy, self.now, &mut self.batch)? {
                 Step::Evict { group } => {
-                    self.swap_room_pages = self.policy.groups().swap_room_pages(group)?;
-                    reclaim.freed(self.try_batch());
+                    purpose.swap_room_pages = self.policy.groups().swap_room_pages(group)?;
+                    reclaim.freed(self.try_batch(purpose)?);
                 }
                 Step::Walk {
-                    group, swappiness, ..
-                } => self.walk(group, swappiness)?,
+                    group,
+                    node,
+                    swappiness,
+                } => self.walk(group, node, swappiness)?,
                 Step::Done(outcome) => return Ok(outcome.nr_freed_pages),
             }
         }
@@ -217,7 +306,7 @@ impl<P: Policy> Machine<'_, P> {
                     return Ok(nr_freed);
                 }
                 Ageing::Preferred | Ageing::Due => {
-                    self.walk(group, swappiness)?;
+                    self.walk(group, None, swappiness)?;
                     if aborting == Aborting::AfterWalk {
                         return Ok(nr_freed);
                     }
@@ -254,11 +343,9 @@ impl<P: Policy> Machine<'_, P> {
             ..ReclaimRequest::new(group, u64::from(nr_pages))
         };
         let nr_before = self.policy.stats(group)?.nr_scanned_pages;
-        let mut batch = std::mem::take(&mut self.batch);
-        let end = self.policy.isolate(request, self.now, &mut batch)?;
+        let end = self.policy.isolate(request, self.now, &mut self.batch)?;
         let nr_scanned = self.policy.stats(group)?.nr_scanned_pages - nr_before;
-        if batch.is_empty() {
-            self.batch = batch;
+        if self.batch.is_empty() {
             // What was sorted away is no scan, but an emptied generation makes it worth going on.
             let pass = Pass {
                 nr_scanned: 1,
@@ -266,75 +353,102 @@ impl<P: Policy> Machine<'_, P> {
             };
             return Ok((end == Isolated::Again).then_some(pass));
         }
-        self.batch = batch;
         Ok(Some(Pass {
             nr_scanned,
-            nr_freed: self.try_batch(),
+            nr_freed: self.try_batch(Purpose::memory(Origin::Direct))?,
         }))
     }
 
-    /// Tries what the policy handed out; the pages that left memory.
-    pub(super) fn try_batch(&mut self) -> u64 {
+    /// Tries what the policy handed out; the pages that left memory, or the node if that is enough.
+    pub(super) fn try_batch(&mut self, mut purpose: Purpose) -> Result<u64, SimError> {
+        if self.batch.is_empty() {
+            return Ok(0);
+        }
+        // Taken: a page that moves down may have another node reclaimed from before this batch is through.
         let mut batch = std::mem::take(&mut self.batch);
-        let mut verdicts = std::mem::take(&mut self.verdicts);
-        verdicts.clear();
+        let mut fates = std::mem::take(&mut self.fates);
+        fates.clear();
         for folio in &batch.folios {
             self.memory.isolated.set(self.memory.slot(*folio));
         }
         self.counts.looks.tried(&batch, &self.memory);
         let nr_written = self.counts.nr_written;
-        verdicts.extend(batch.folios.iter().map(|folio| self.verdict(*folio)));
+        for folio in &batch.folios {
+            fates.push(self.fate(*folio, &mut purpose)?);
+        }
         batch.nr_written_pages = self.counts.nr_written - nr_written;
         let memory = &mut self.memory;
         let is_young = |folio: &FolioId| memory.accessed.take(memory.slot(*folio));
         batch.young.clear();
         batch.young.extend(batch.to_check.iter().map(is_young));
-        self.policy.complete(&mut batch, &verdicts);
+        match self.policy.tiering() {
+            Some(tiering) => tiering.complete_outcomes(&mut batch, &fates, purpose.origin),
+            None => {
+                self.verdicts.clear();
+                self.verdicts
+                    .extend(fates.iter().filter_map(|fate| match fate {
+                        Fate::Tried(verdict) => Some(*verdict),
+                        Fate::Demoted(_) => None,
+                    }));
+                self.policy.complete(&mut batch, &self.verdicts);
+            }
+        }
         let mut nr_freed = 0;
-        for (number, (folio, verdict)) in batch.folios.iter().zip(&verdicts).enumerate() {
+        for (number, (folio, fate)) in batch.folios.iter().zip(&fates).enumerate() {
             let slot = self.memory.slot(*folio);
             self.memory.isolated.clear(slot);
-            match verdict {
-                Verdict::Evicted => {
-                    let kind = super::kind_of(self.workload.page(self.layout.page(slot)).backing);
-                    self.nr_pages[kind.index()] -= 1;
+            match *fate {
+                Fate::Tried(Verdict::Evicted) => {
+                    self.nr_pages[self.kind_at(slot).index()] -= 1;
+                    self.tiers.leave(slot);
                     self.counts.looks.looked_up(slot, &self.memory);
                     self.memory.leave(slot, batch.shadows[number]);
                     nr_freed += 1;
                 }
+                Fate::Demoted(to) => {
+                    self.tiers.moved_down(slot, to);
+                    nr_freed += u64::from(!purpose.is_limit);
+                }
                 // Reclaim that meets dirty pages wakes the flusher.
-                Verdict::Dirty => self.write(slot),
-                _ => {}
+                Fate::Tried(Verdict::Dirty) => self.write(slot),
+                Fate::Tried(_) => {}
             }
         }
-        (self.batch, self.verdicts) = (batch, verdicts);
-        nr_freed
+        (self.batch, self.fates) = (batch, fates);
+        Ok(nr_freed)
     }
 
     /// What becomes of a folio that is tried.
-    fn verdict(&mut self, folio: FolioId) -> Verdict {
+    fn fate(&mut self, folio: FolioId, purpose: &mut Purpose) -> Result<Fate, SimError> {
         let slot = self.memory.slot(folio);
         if self.memory.accessed.take(slot) {
             self.spaces.ran(slot);
-            self.tables().look_around(folio, slot, |_| true);
-            return Verdict::Referenced;
+            let (tables, tiers) = self.tables();
+            let node = tiers.node(slot);
+            tables.look_around(folio, slot, |of| tiers.node(of) == node);
+            return Ok(Fate::Tried(Verdict::Referenced));
         }
-        let kind = super::kind_of(self.workload.page(self.layout.page(slot)).backing);
+        if self.tiers.is_any()
+            && let Some(below) = self.room_below(slot, *purpose)?
+        {
+            return Ok(Fate::Demoted(below));
+        }
+        let kind = self.kind_at(slot);
         if kind == Kind::Anon {
             // No room in swap: it can't go.
-            if self.swap_room_pages == 0 {
-                return Verdict::Busy;
+            if purpose.swap_room_pages == 0 {
+                return Ok(Fate::Tried(Verdict::Busy));
             }
-            self.swap_room_pages -= 1;
+            purpose.swap_room_pages -= 1;
         }
         if self.memory.dirty.get(slot) {
-            match kind {
-                Kind::File => return Verdict::Dirty,
-                // Swap is compressed memory: written at once, so the page can go.
-                Kind::Anon => self.counts.nr_written += 1,
+            if kind == Kind::File && !self.tiers.is_any() {
+                return Ok(Fate::Tried(Verdict::Dirty));
             }
+            // Swap is compressed memory: written at once, so the page can go. On tiers so is what is of files.
+            self.counts.nr_written += 1;
         }
-        Verdict::Evicted
+        Ok(Fate::Tried(Verdict::Evicted))
     }
 }
 

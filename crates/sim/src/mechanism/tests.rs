@@ -276,7 +276,7 @@ fn replay_checked<P: Policy>(
     workload: &Workload,
     setup: &Setup,
 ) -> Result<(u64, u32), TestCaseError> {
-    let mut machine = Machine::new(policy, driver, workload, setup).unwrap();
+    let mut machine = Machine::new(Box::new(policy), driver, workload, setup).unwrap();
     for (request, position) in workload.requests().iter().zip(0..) {
         let slot = machine.layout.slot(request.page());
         let was_in = machine.memory.folio(slot).is_some();
@@ -309,7 +309,8 @@ fn by_72_a_full_group_is_walked_at_the_most_relaxed_priority() {
         let workload = Workload::from_accesses("test", (0..100).map(load)).unwrap();
         let setup = Setup::with_memory(1000);
         let engine = MultiGen::new(Config::of(*model)).unwrap();
-        let mut machine = Machine::new(engine, Driver::Mechanism, &workload, &setup).unwrap();
+        let mut machine =
+            Machine::new(Box::new(engine), Driver::Mechanism, &workload, &setup).unwrap();
         for (request, at) in workload.requests().iter().zip(0..) {
             machine.request(*request, at).unwrap();
         }

@@ -155,7 +155,7 @@ impl<'w, P: PlaysKernel> World<'w, P> {
             true => setup.swappiness,
             false => Swappiness::FILE_ONLY,
         };
-        let mut machine = Machine::driven(policy, driver, workload, setup)?;
+        let mut machine = Machine::driven(Box::new(policy), driver, workload, setup)?;
         machine.set_swappiness(swappiness);
         let config = steered.config;
         let budget_bytes = u64::from(setup.memory_pages) * PAGE_BYTES;

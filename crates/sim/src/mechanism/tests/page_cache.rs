@@ -39,12 +39,12 @@ fn misses_by_space(policy: KernelPolicy, accesses: &[Access], memory_pages: u32)
     match policy {
         KernelPolicy::MultiGen(config) => {
             let policy = MultiGen::new(config).unwrap();
-            let machine = Machine::driven(policy, Driver::Mechanism, &workload, &setup);
+            let machine = Machine::driven(Box::new(policy), Driver::Mechanism, &workload, &setup);
             count_misses(machine.unwrap(), &workload)
         }
         KernelPolicy::TwoList(config) => {
             let policy = TwoList::new(config).unwrap();
-            let machine = Machine::driven(policy, Driver::Policy, &workload, &setup);
+            let machine = Machine::driven(Box::new(policy), Driver::Policy, &workload, &setup);
             count_misses(machine.unwrap(), &workload)
         }
     }

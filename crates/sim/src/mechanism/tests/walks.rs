@@ -9,7 +9,7 @@ fn played<'w>(
     setup: &'w Setup,
 ) -> (Machine<'w, MultiGen>, GroupId) {
     let policy = MultiGen::new(Config::of(model)).unwrap();
-    let mut machine = Machine::new(policy, Driver::Mechanism, workload, setup).unwrap();
+    let mut machine = Machine::new(Box::new(policy), Driver::Mechanism, workload, setup).unwrap();
     let group = machine.groups.only().unwrap();
     for (number, request) in workload.requests().iter().enumerate() {
         machine.request(*request, number).unwrap();
@@ -27,14 +27,14 @@ fn walk_ten_spaces(model: KernelModel, nr_pages: u64, nr_awake: u32) -> WalkStat
     let (mut machine, group) = played(model, &workload, &setup);
     let requests = workload.requests();
     // New spaces are always walked. What follows is no fault of the last one.
-    machine.walk(group, Swappiness::DEFAULT).unwrap();
+    machine.walk(group, None, Swappiness::DEFAULT).unwrap();
     machine.spaces.faults(0, Cause::Fault);
     let before = machine.policy.walk_stats(group).unwrap();
     for _ in 0..10 {
         for request in &requests[..nr_awake as usize * nr_pages as usize] {
             machine.request(*request, 0).unwrap();
         }
-        machine.walk(group, Swappiness::DEFAULT).unwrap();
+        machine.walk(group, None, Swappiness::DEFAULT).unwrap();
     }
     let mut stats = machine.policy.walk_stats(group).unwrap();
     stats.nr_tables_seen -= before.nr_tables_seen;
@@ -72,7 +72,7 @@ fn entries_a_walk(model: KernelModel, nr_hot: u64, nr_mapped: u64) -> Vec<u64> {
         for request in &requests[..nr_hot as usize] {
             machine.request(*request, 0).unwrap();
         }
-        machine.walk(group, Swappiness::DEFAULT).unwrap();
+        machine.walk(group, None, Swappiness::DEFAULT).unwrap();
         let nr_entries = machine.policy.walk_stats(group).unwrap().nr_entries_visited;
         nr_entries - std::mem::replace(&mut nr_entries_before, nr_entries)
     });

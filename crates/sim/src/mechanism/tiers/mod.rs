@@ -26,18 +26,19 @@
 //! - I2: where a page lies here, its folio lies in the policy (held by tests).
 
 mod machine;
+mod nodes;
 mod reclaim;
 mod setup;
-mod walk;
 
 #[cfg(test)]
 mod tests;
 
+pub(crate) use nodes::{FAST, Tiers};
 pub use setup::TierSetup;
 use strata_lru::{MultiGen, Policy, TieringConfig, TwoList, tiered};
 
-use self::machine::TierMachine;
-use super::KernelPolicy;
+use self::nodes::Node;
+use super::{Driver, KernelPolicy, Machine, nr_reclaim_pages};
 use crate::{
     outcome::Outcome,
     simulate::{Progress, Setup, SimError},
@@ -62,7 +63,25 @@ pub(crate) fn run(
     let nr_pages = tiers.nr_pages(memory_pages);
     let config = tiers.config(&nr_pages)?;
     let policy = tiered_policy(policy, config)?;
-    TierMachine::new(policy, workload, setup, tiers, nr_pages)?.run(progress)
+    machine(policy, workload, setup, tiers, &nr_pages)?.run(progress)
+}
+
+/// A machine whose nodes have so many pages.
+fn machine<'w>(
+    policy: Box<dyn Policy>,
+    workload: &'w Workload,
+    setup: &Setup,
+    tiers: &TierSetup,
+    nr_pages: &[u32],
+) -> Result<Machine<'w, dyn Policy>, SimError> {
+    let mut machine = Machine::new(policy, Driver::Mechanism, workload, setup)?;
+    let node = |nr_pages: &u32| Node {
+        nr_pages: *nr_pages,
+        nr_batch_pages: nr_reclaim_pages(*nr_pages),
+        nr_free: *nr_pages,
+    };
+    machine.tiers = Tiers::new(tiers, nr_pages.iter().map(node).collect(), workload);
+    Ok(machine)
 }
 
 /// The policy with its tiers.

@@ -44,9 +44,10 @@ pub struct TierSetup {
 }
 
 /// Where a page lies that was never in memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Start {
     /// On the fastest tier that has room, as a page that comes back.
+    #[default]
     Fast,
     /// On the slowest tier while it has room, as what was there before the trace began.
     Slow,

@@ -262,13 +262,13 @@ fn each_tier_keeps_its_share_free_of_what_the_background_is_to() {
                 };
                 let nr_pages = tiers.nr_pages(2000);
                 let policy = policy(&tiers, &nr_pages, which);
-                let machine = TierMachine::new(policy, &workload, &setup, &tiers, nr_pages);
+                let machine = machine(policy, &workload, &setup, &tiers, &nr_pages);
                 let mut machine = machine.unwrap();
                 for (position, request) in workload.requests().iter().enumerate() {
                     machine.request(*request, position).unwrap();
                 }
-                machine.validate();
-                [0, 1].map(|node| machine.nodes[node].nr_free)
+                machine.validate_nodes();
+                [0, 1].map(|node| machine.tiers.nodes[node].nr_free)
             };
             let [fast, slow] = nr_free(Some("10%"));
             let policy = &policies()[which];
@@ -311,11 +311,11 @@ fn drawn(&(page, how): &(u64, u8)) -> Access {
 fn played(workload: &Workload, setup: &Setup, tiers: &TierSetup, which: usize) -> Outcome {
     let nr_pages = tiers.nr_pages(setup.memory_pages);
     let policy = policy(tiers, &nr_pages, which);
-    let mut machine = TierMachine::new(policy, workload, setup, tiers, nr_pages).unwrap();
+    let mut machine = machine(policy, workload, setup, tiers, &nr_pages).unwrap();
     for (position, request) in workload.requests().iter().enumerate() {
         // A hundred milliseconds a request, so that sweeps and rate windows pass.
         machine.request(*request, position * 100_000).unwrap();
-        machine.validate();
+        machine.validate_nodes();
     }
     machine.outcome().unwrap()
 }

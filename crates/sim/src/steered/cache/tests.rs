@@ -192,7 +192,7 @@ fn a_dirty_page_and_a_mapped_one_stay() {
         Workload::from_accesses("test", [write, read(0, 1), read(0, 2), load, read(0, 3)]).unwrap();
     let setup = Setup::with_memory(100);
     let kernel = TwoList::new(Engine::default()).unwrap();
-    let mut machine = Machine::driven(kernel, Driver::Policy, &workload, &setup).unwrap();
+    let mut machine = Machine::driven(Box::new(kernel), Driver::Policy, &workload, &setup).unwrap();
     for (request, position) in workload.requests()[..4].iter().zip(0..) {
         machine.take(*request, position, TimeMs(0)).unwrap();
     }

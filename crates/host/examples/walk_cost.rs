@@ -26,6 +26,7 @@ use strata_linux::access::{
 };
 use strata_linux::addr::{AddrRange, PAGE_BYTES, TableSpan, covering_spans};
 use strata_linux::process::Process;
+use strata_lru::bits;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
@@ -102,16 +103,11 @@ fn timed<T>(work: impl FnOnce() -> Outcome<T>) -> Outcome<(T, u64)> {
 
 /// Appends the young pages of a record to ranges, joining neighbours.
 fn add_young(record: &TableRecord, young: &mut Vec<AddrRange>) {
-    for (word_index, word) in record.accessed.0.iter().enumerate() {
-        let mut left = *word;
-        while left != 0 {
-            let index = word_index * 64 + left.trailing_zeros() as usize;
-            left &= left - 1;
-            let start = record.table.entry_addr(index);
-            match young.last_mut() {
-                Some(last) if last.end == start => last.end += PAGE_BYTES,
-                _ => young.push(AddrRange::new(start, start + PAGE_BYTES)),
-            }
+    for index in bits::ones(record.accessed) {
+        let start = record.table.entry_addr(index);
+        match young.last_mut() {
+            Some(last) if last.end == start => last.end += PAGE_BYTES,
+            _ => young.push(AddrRange::new(start, start + PAGE_BYTES)),
         }
     }
 }
@@ -259,12 +255,7 @@ fn whole_process(
     for _ in 0..ROUNDS {
         let mut pages = 0;
         source.read(&process, &spans, &mut |record| {
-            pages += record
-                .present
-                .0
-                .iter()
-                .map(|w| u64::from(w.count_ones()))
-                .sum::<u64>();
+            pages += bits::count(record.present);
         })?;
         report.note(
             case,
@@ -303,12 +294,7 @@ fn sleepers(source: &mut BpfSource, report: &mut Report) -> Outcome<()> {
         let (_, walk_ns) = timed(|| {
             for (process, spans) in processes.iter().zip(&spans) {
                 source.read(process, spans, &mut |record| {
-                    pages += record
-                        .present
-                        .0
-                        .iter()
-                        .map(|w| u64::from(w.count_ones()))
-                        .sum::<u64>();
+                    pages += bits::count(record.present);
                 })?;
             }
             Ok(())

@@ -34,6 +34,7 @@ use strata_host::observe::{Observer, Piece, Subject, Visitor};
 use strata_linux::access::{AccessChoice, TableShape};
 use strata_linux::addr::{AddrRange, PAGE_BYTES};
 use strata_linux::process::{Mapping, Process};
+use strata_lru::bits;
 use strata_lru::{
     AccessVia, Arrival, Cause, Config, EvictBatch, FolioId, GroupId, Isolated, Kind, MultiGen,
     NodeId, Order, Policy, ReclaimRequest, SpaceNo, Swappiness, TimeMs, TwoList, Verdict,
@@ -73,12 +74,9 @@ impl Region {
     /// The units of the region of which a piece holds the first page: number, whether accessed.
     fn units(self, piece: &Piece<'_>) -> Vec<(usize, bool)> {
         let table = piece.record.table;
-        let is_set = |bits: strata_linux::access::Bits512, index: usize| {
-            bits.0[index / 64] >> (index % 64) & 1 == 1
-        };
         (0..512)
-            .filter(|index| is_set(piece.resident(), *index))
-            .map(|index| (table.entry_addr(index), is_set(piece.accessed(), index)))
+            .filter(|index| bits::has(&piece.resident(), *index))
+            .map(|index| (table.entry_addr(index), bits::has(&piece.accessed(), index)))
             .filter(|(addr, _)| self.range.contains(*addr) && addr % self.unit_bytes == 0)
             .map(|(addr, is_accessed)| {
                 (

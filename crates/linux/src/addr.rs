@@ -5,10 +5,11 @@
 
 use std::fmt;
 
+use strata_lru::bits::{self, Bits};
 pub use strata_lru::machine::{FILE_PAGES_MAX, PAGE_BYTES};
 
 /// Entries in one page table.
-pub const TABLE_ENTRIES: usize = 512;
+pub const TABLE_ENTRIES: usize = bits::NR_ENTRIES;
 /// Bytes mapped by one last-level table.
 pub const TABLE_BYTES: u64 = PAGE_BYTES * TABLE_ENTRIES as u64;
 
@@ -86,6 +87,12 @@ impl TableNo {
     /// First byte that the table maps.
     pub fn start(self) -> u64 {
         self.0 * TABLE_BYTES
+    }
+
+    /// The entries that a range covers.
+    pub fn covered_by(self, range: AddrRange) -> Bits {
+        let end = range.end.div_ceil(PAGE_BYTES);
+        bits::entries(range.start / PAGE_BYTES, end, self.0)
     }
 
     /// Address of the table's entry `index`.

@@ -18,7 +18,6 @@
 pub mod access;
 pub mod actuator;
 pub mod addr;
-pub mod bits;
 pub mod cgroup;
 pub mod claim;
 pub mod hold_up;

@@ -35,7 +35,6 @@
 //! - I3: a page is in memory or taken, never both; it is given as a candidate only while it is in memory.
 //! - I4: ages come out exact to a 64th, and never too long.
 
-mod bits;
 mod candidates;
 mod classes;
 mod commons;
@@ -60,6 +59,7 @@ mod table;
 mod tests;
 mod walks;
 
+pub use crate::bits::{Bits, NR_ENTRIES};
 pub use candidates::{Candidates, Picker, Query, Run};
 pub use classes::{ByClass, PageClass};
 pub use count::{Ages, Counted};
@@ -68,8 +68,9 @@ pub use huge::HugePage;
 pub use nodes::MovedPages;
 pub use on_nodes::{Moved, NODE_BITS, On, STREAK_MAX};
 pub use places::{FamilyNo, Home, ObjectNo, Place, Standing};
-pub use table::{Bits, NR_ENTRIES, NrPages, Told};
+pub use table::{NrPages, Told};
 
+use crate::bits;
 use crate::ids::{GroupId, Kind, SpaceNo};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -198,7 +199,7 @@ impl Ledger {
         let Some(space) = self.spaces.get_mut(&space) else {
             return;
         };
-        let is_empty = table::is_empty(&told.resident);
+        let is_empty = bits::is_empty(told.resident);
         if is_empty && !space.tables.contains_key(&table_no) {
             return;
         }
@@ -416,7 +417,7 @@ impl Ledger {
     pub fn tables(&self, space: SpaceNo) -> impl Iterator<Item = u64> {
         let tables = self.spaces.get(&space).map(|space| &space.tables);
         let tables = tables.into_iter().flatten();
-        tables.filter_map(|(no, table)| (!table::is_empty(&table.present)).then_some(*no))
+        tables.filter_map(|(no, table)| (!bits::is_empty(table.present)).then_some(*no))
     }
 
     /// Places with a page in memory: their space, and their index among those its last walk began with.
@@ -524,7 +525,7 @@ impl Space {
         let is_held = |place: &Place| {
             let mut is_held = false;
             self.visit(place, &mut |_, table, mask| {
-                is_held |= !table::is_empty(&table::and(&table.present, mask));
+                is_held |= !bits::is_empty(bits::and(table.present, *mask));
             });
             is_held
         };

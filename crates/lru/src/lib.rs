@@ -84,8 +84,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Beside the policies stands [`ages`], the ledger of how old every page of every watched space is, and [`machine`], words for what
-//! is read of a machine.
+//! Beside the policies stands [`ages`], the ledger of how old every page of every watched space is, [`bits`], what is done with
+//! a bit for each page of a table, and [`machine`], words for what is read of a machine.
 //!
 //! **Owns** folios, generations, tiers, the feedback controller, refault shadows and groups; ages of pages.
 //! **Does not own** page contents, a clock, threads, randomness, I/O or anything of Linux: time is
@@ -105,6 +105,7 @@ mod named;
 pub mod ages;
 #[cfg(test)]
 mod bench_tests;
+pub mod bits;
 mod books;
 mod config;
 mod controller;

@@ -27,9 +27,7 @@ impl Visitor for Accessed {
     fn piece(&mut self, piece: &Piece<'_>) {
         let start = piece.record.table.start().max(piece.mapping.range.start);
         if self.region.contains(start) {
-            let words = piece.accessed().0;
-            let nr_pages = words.iter().map(|word| u64::from(word.count_ones()));
-            self.nr_pages += nr_pages.sum::<u64>();
+            self.nr_pages += strata_lru::bits::count(piece.accessed());
         }
     }
 }

@@ -4,11 +4,12 @@
 use crate::support::prelude::*;
 
 use strata_linux::access::{
-    AccessSource, Bits512, BpfSource, ClearIntent, Clearer, Grain, SmapsSource, TableRecord,
-    TableShape, YoungPiece,
+    AccessSource, BpfSource, ClearIntent, Clearer, Grain, SmapsSource, TableRecord, TableShape,
+    YoungPiece,
 };
 use strata_linux::addr::{AddrRange, PAGE_BYTES, TableSpan, covering_spans};
 use strata_linux::process::{Process, VmFlags};
+use strata_lru::bits::{self, Bits};
 
 /// Opens the BPF source, or ends the test it stands in with the reason why that can't be.
 #[macro_export]
@@ -33,8 +34,8 @@ pub(crate) fn process_of(touch: &Touch) -> Process {
     Process::open(touch.pid).expect("touch runs")
 }
 
-pub(crate) fn bit(bits: &Bits512, index: u64) -> bool {
-    bits.0[index as usize / 64] >> (index % 64) & 1 == 1
+pub(crate) fn bit(bits: &Bits, index: u64) -> bool {
+    bits::has(bits, index as usize)
 }
 
 /// What is known of one page.
@@ -112,17 +113,17 @@ fn check(record: &TableRecord) {
             &record.protnone,
             &record.migrating,
         ]
-        .map(|bits| bits.0[word]);
+        .map(|bits| bits[word]);
         let states = [present, swapped, special, protnone, migrating];
         let union = states.iter().fold(0, |all, bits| all | bits);
         let sum: u32 = states.iter().map(|bits| bits.count_ones()).sum();
         assert_eq!(union.count_ones(), sum, "states overlap: {record:?}");
         nr_entries += sum;
-        assert_eq!(record.accessed.0[word] & !present, 0);
-        assert_eq!(record.dirty.0[word] & !present, 0);
-        assert_eq!(record.protnone_accessed.0[word] & !protnone, 0);
-        assert_eq!(record.protnone_dirty.0[word] & !protnone, 0);
-        assert_eq!(record.inactive.0[word] & !present, 0);
+        assert_eq!(record.accessed[word] & !present, 0);
+        assert_eq!(record.dirty[word] & !present, 0);
+        assert_eq!(record.protnone_accessed[word] & !protnone, 0);
+        assert_eq!(record.protnone_dirty[word] & !protnone, 0);
+        assert_eq!(record.inactive[word] & !present, 0);
         let is_whole = record.shape != TableShape::Huge || [0, u64::MAX].contains(&present);
         assert!(is_whole, "half a huge page");
     }

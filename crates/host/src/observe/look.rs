@@ -14,16 +14,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use strata_linux::access::{
-    AccessError, AccessSource, Bits512, ClearIntent, Cleared, Clearer, NrEntries, WalkCost,
-    YoungPiece, clear_pieces,
+    AccessError, AccessSource, ClearIntent, Cleared, Clearer, NrEntries, WalkCost, YoungPiece,
+    clear_pieces,
 };
 use strata_linux::addr::{
     AddrRange, PAGE_BYTES, TABLE_BYTES, TABLE_ENTRIES, TableNo, TableSpan, covering_spans,
 };
-use strata_linux::bits;
 use strata_linux::process::{
     Mapping, MemoryDevices, PagemapEntry, Process, classify, thread_cpu_ns,
 };
+use strata_lru::bits::{self, Bits};
 use strata_lru::{NodeId, SpaceNo};
 
 /// What is to be walked, and how.
@@ -279,7 +279,7 @@ fn look_again(
     unclear: &mut Unclear,
 ) -> Result<(), AccessError> {
     let spans = covering_spans(young.iter().map(|piece| piece.range));
-    let mut still_accessed: BTreeMap<TableNo, Bits512> = BTreeMap::new();
+    let mut still_accessed: BTreeMap<TableNo, Bits> = BTreeMap::new();
     source.see_inactive(false);
     source.read(process, &spans, &mut |record| {
         still_accessed.insert(record.table, accessed(record));

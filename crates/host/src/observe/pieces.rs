@@ -6,12 +6,10 @@
 use super::unclear::{Split, Unclear};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use strata_linux::access::{
-    Bits512, NrEntries, TableRecord, Way, Ways, YoungPiece, entries_in, entries_of,
-};
+use strata_linux::access::{NrEntries, TableRecord, Way, Ways, YoungPiece, entries_in, entries_of};
 use strata_linux::addr::{TableNo, TableSpan};
-use strata_linux::bits;
 use strata_linux::process::{Mapping, Process};
+use strata_lru::bits::{self, Bits};
 use strata_lru::{Kind, SpaceNo};
 
 /// Hands out the numbers of spaces of one observer, each once. Clones share the numbers.
@@ -37,14 +35,14 @@ pub struct Piece<'a> {
     /// The whole table, the entries of other mappings included.
     pub record: &'a TableRecord,
     /// The entries the mapping covers. Of a huge page all its 512 base pages stand in the bitmaps.
-    pub mask: Bits512,
+    pub mask: Bits,
     /// Pages whose accessed bit tells nothing, because it can't be cleared; they stand in [`Piece::accessed`], too.
-    pub unseen: Bits512,
+    pub unseen: Bits,
 }
 
 impl Piece<'_> {
     /// Base pages of the mapping that are in memory.
-    pub fn resident(&self) -> Bits512 {
+    pub fn resident(&self) -> Bits {
         bits::and(
             bits::or(self.record.present, self.record.protnone),
             self.mask,
@@ -52,18 +50,18 @@ impl Piece<'_> {
     }
 
     /// Base pages of the mapping that were accessed since the last walk.
-    pub fn accessed(&self) -> Bits512 {
+    pub fn accessed(&self) -> Bits {
         bits::and(accessed(self.record), self.mask)
     }
 
     /// Base pages of the mapping that were written since the kernel last cleaned them (walks never clear dirty bits).
-    pub fn dirty(&self) -> Bits512 {
+    pub fn dirty(&self) -> Bits {
         let dirty = bits::or(self.record.dirty, self.record.protnone_dirty);
         bits::and(dirty, self.mask)
     }
 
     /// Entries of private anonymous memory that hold nothing: what was there was freed.
-    pub fn empty(&self) -> Bits512 {
+    pub fn empty(&self) -> Bits {
         let record = self.record;
         match self.mapping.class.is_private_anon() {
             true => {
@@ -81,7 +79,7 @@ impl Piece<'_> {
     }
 
     /// Anonymous base pages of the mapping that are in memory: written private pages of a file are among them.
-    pub fn anon(&self) -> Bits512 {
+    pub fn anon(&self) -> Bits {
         match (
             self.mapping.class.kind_of_page(false),
             self.mapping.class.kind_of_page(true),
@@ -94,7 +92,7 @@ impl Piece<'_> {
 }
 
 /// What was accessed, whether or not the kernel has made it inaccessible since to see who uses it.
-pub(super) fn accessed(record: &TableRecord) -> Bits512 {
+pub(super) fn accessed(record: &TableRecord) -> Bits {
     bits::or(record.accessed, record.protnone_accessed)
 }
 
@@ -115,7 +113,7 @@ pub trait Visitor {
         false
     }
     /// Of the anonymous pages `known` in a table of the space these are mapped by several processes.
-    fn mappers(&mut self, _space: SpaceNo, _table: TableNo, _known: Bits512, _several: Bits512) {}
+    fn mappers(&mut self, _space: SpaceNo, _table: TableNo, _known: Bits, _several: Bits) {}
     /// The walk of the space has ended; `is_whole` is false when it broke off and nothing may be
     /// concluded from what was not told.
     fn end(&mut self, _space: SpaceNo, _is_whole: bool) {}
@@ -209,7 +207,7 @@ impl Pieces<'_> {
             if !mapping.is_worth_reading() {
                 continue;
             }
-            let mask = bits::entries(mapping.range, table);
+            let mask = table.covered_by(mapping.range);
             let way = self.ways.of(mapping);
             let split = self.divide(record, mask, way);
             let piece = Piece {
@@ -240,7 +238,7 @@ impl Pieces<'_> {
     }
 
     /// What of a part of a table is to be cleared, and what can't be.
-    fn divide(&mut self, record: &TableRecord, mask: Bits512, way: Way) -> Split {
+    fn divide(&mut self, record: &TableRecord, mask: Bits, way: Way) -> Split {
         let accessed = bits::and(accessed(record), mask);
         match way {
             Way::Refs => {

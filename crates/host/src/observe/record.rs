@@ -23,11 +23,10 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use strata_linux::access::Bits512;
 use strata_linux::addr::{AddrRange, TableNo};
-use strata_linux::bits;
 use strata_linux::process::{Mapping, MappingClass, Process};
 use strata_lru::SpaceNo;
+use strata_lru::bits::{self, Bits};
 use strata_trace::TraceError;
 use strata_trace::recording::{
     About, AreaName, NO_PAGES, Piece, RecordingWriter, SpaceEnd, SpaceName, WalkKind,
@@ -40,13 +39,13 @@ const NR_AREAS_MAX: usize = 4096;
 #[derive(Clone, Copy, Debug, Default)]
 struct TableState {
     /// In memory at the last walk.
-    held: Bits512,
+    held: Bits,
     /// In memory at the last walk, and dirty.
-    dirty: Bits512,
+    dirty: Bits,
     /// Not in memory, but kept in swap or in a file.
-    evicted: Bits512,
+    evicted: Bits,
     /// Anonymous, of what is in memory or evicted.
-    anon: Bits512,
+    anon: Bits,
     /// The walk that last told of this part.
     walk: u64,
 }
@@ -54,13 +53,13 @@ struct TableState {
 /// What this walk found of one mapping's part of a table.
 #[derive(Clone, Copy, Debug, Default)]
 struct Found {
-    held: Bits512,
-    accessed: Bits512,
-    dirty: Bits512,
-    swapped: Bits512,
-    anon: Bits512,
+    held: Bits,
+    accessed: Bits,
+    dirty: Bits,
+    swapped: Bits,
+    anon: Bits,
     /// Pages whose kind can't be told now.
-    unsure: Bits512,
+    unsure: Bits,
 }
 
 /// A part of the space that is in one area.
@@ -193,9 +192,9 @@ impl<W: Write> Recorder<W> {
                 writer.piece(&Piece {
                     table: *table,
                     area: *area,
-                    appeared: state.held.0,
-                    written: state.dirty.0,
-                    anon: state.anon.0,
+                    appeared: state.held,
+                    written: state.dirty,
+                    anon: state.anon,
                     ..Piece::default()
                 })?;
             }
@@ -274,7 +273,7 @@ impl<W: Write> Recorder<W> {
 
 impl Space {
     /// The pages of the table that are mapped in the area, and whether it is shared memory.
-    fn cover(&self, table: u64, area: u32) -> (Bits512, bool) {
+    fn cover(&self, table: u64, area: u32) -> (Bits, bool) {
         let table = TableNo(table);
         let end = TableNo(table.0 + 1).start();
         let first = self
@@ -286,14 +285,14 @@ impl Space {
             .filter(|part| part.area == area);
         touching.fold((bits::NONE, false), |(seen, _), part| {
             let is_shmem = part.class == MappingClass::Shmem;
-            (bits::or(seen, bits::entries(part.range, table)), is_shmem)
+            (bits::or(seen, table.covered_by(part.range)), is_shmem)
         })
     }
 }
 
 impl TableState {
     /// Takes what was found, and says what is new. `seen` are the pages that are still mapped.
-    fn change(&mut self, found: &Found, seen: Bits512, is_shmem: bool) -> Piece {
+    fn change(&mut self, found: &Found, seen: Bits, is_shmem: bool) -> Piece {
         let before = *self;
         let known_anon = bits::and(before.anon, found.unsure);
         let anon = bits::or(bits::without(found.anon, found.unsure), known_anon);
@@ -319,12 +318,12 @@ impl TableState {
         Piece {
             table: 0,
             area: 0,
-            accessed: found.accessed.0,
-            appeared: appeared.0,
-            gone: gone.0,
-            evicted: evicted.0,
-            written: bits::without(found.dirty, before.dirty).0,
-            anon: bits::or(bits::and(anon, found.held), bits::and(before.anon, left)).0,
+            accessed: found.accessed,
+            appeared,
+            gone,
+            evicted,
+            written: bits::without(found.dirty, before.dirty),
+            anon: bits::or(bits::and(anon, found.held), bits::and(before.anon, left)),
         }
     }
 }
@@ -467,7 +466,7 @@ fn micros(time: Duration) -> u64 {
 mod tests {
     use super::*;
 
-    fn found(held: Bits512, accessed: Bits512) -> Found {
+    fn found(held: Bits, accessed: Bits) -> Found {
         Found {
             held,
             accessed,
@@ -476,16 +475,16 @@ mod tests {
         }
     }
 
-    const MAPPED: Bits512 = Bits512([u64::MAX; 8]);
+    const MAPPED: Bits = [u64::MAX; 8];
 
     #[test]
     fn what_was_there_before_does_not_appear_again() {
         let mut state = TableState::default();
         let first = state.change(&found(bits::run(0, 10), bits::run(0, 3)), MAPPED, false);
-        assert_eq!(first.appeared, bits::run(0, 10).0);
-        assert_eq!(first.accessed, bits::run(0, 3).0);
+        assert_eq!(first.appeared, bits::run(0, 10));
+        assert_eq!(first.accessed, bits::run(0, 3));
         let second = state.change(&found(bits::run(0, 12), bits::run(9, 11)), MAPPED, false);
-        assert_eq!(second.appeared, bits::run(10, 12).0);
+        assert_eq!(second.appeared, bits::run(10, 12));
         assert_eq!((second.gone, second.evicted), ([0; 8], [0; 8]));
     }
 
@@ -498,15 +497,12 @@ mod tests {
             ..found(bits::run(8, 10), bits::NONE)
         };
         let piece = state.change(&swapped, MAPPED, false);
-        assert_eq!(piece.evicted, bits::run(0, 4).0);
-        assert_eq!(piece.gone, bits::run(4, 8).0);
-        assert_eq!(piece.anon, bits::run(0, 10).0);
+        assert_eq!(piece.evicted, bits::run(0, 4));
+        assert_eq!(piece.gone, bits::run(4, 8));
+        assert_eq!(piece.anon, bits::run(0, 10));
         // What lay in swap is freed there, and is told once.
         let piece = state.change(&found(bits::run(8, 10), bits::NONE), MAPPED, false);
-        assert_eq!(
-            (piece.gone, piece.evicted),
-            (bits::run(0, 4).0, bits::NONE.0)
-        );
+        assert_eq!((piece.gone, piece.evicted), (bits::run(0, 4), bits::NONE));
         let piece = state.change(&found(bits::run(8, 10), bits::NONE), MAPPED, false);
         assert_eq!(
             Piece {
@@ -526,10 +522,10 @@ mod tests {
         let mut state = TableState::default();
         state.change(&of_file(bits::run(0, 8)), MAPPED, false);
         let piece = state.change(&of_file(bits::NONE), bits::run(0, 6), false);
-        assert_eq!(piece.evicted, bits::run(0, 6).0);
-        assert_eq!(piece.gone, bits::run(6, 8).0);
+        assert_eq!(piece.evicted, bits::run(0, 6));
+        assert_eq!(piece.gone, bits::run(6, 8));
         let piece = state.change(&of_file(bits::NONE), bits::NONE, false);
-        assert_eq!(piece.gone, bits::run(0, 6).0);
+        assert_eq!(piece.gone, bits::run(0, 6));
     }
 
     #[test]
@@ -540,9 +536,9 @@ mod tests {
         };
         let mut state = TableState::default();
         let piece = state.change(&dirty(bits::run(0, 2)), MAPPED, false);
-        assert_eq!(piece.written, bits::run(0, 2).0);
+        assert_eq!(piece.written, bits::run(0, 2));
         let piece = state.change(&dirty(bits::run(1, 4)), MAPPED, false);
-        assert_eq!(piece.written, bits::run(2, 4).0);
+        assert_eq!(piece.written, bits::run(2, 4));
     }
 
     #[test]

@@ -11,10 +11,10 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use strata_linux::access::{Bits512, YoungPiece};
+use strata_linux::access::YoungPiece;
 use strata_linux::addr::{PAGE_BYTES, TableNo};
-use strata_linux::bits;
 use strata_linux::process::{PagemapEntry, Process};
+use strata_lru::bits::{self, Bits};
 
 /// For so many walks pages are left out of clearing at first.
 const NR_RESTS_MIN: u64 = 16;
@@ -23,7 +23,7 @@ const NR_RESTS_MAX: u64 = 1024;
 
 #[derive(Clone, Copy, Debug)]
 struct Kept {
-    pages: Bits512,
+    pages: Bits,
     /// From this walk on they are tried again.
     retry_at: u64,
     nr_rests: u64,
@@ -41,9 +41,9 @@ pub(super) struct Unclear {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Split {
     /// Pages whose bits tell nothing.
-    pub(super) unseen: Bits512,
+    pub(super) unseen: Bits,
     /// Pages that are to be cleared.
-    pub(super) to_clear: Bits512,
+    pub(super) to_clear: Bits,
 }
 
 impl Unclear {
@@ -53,7 +53,7 @@ impl Unclear {
     }
 
     /// Divides what a walk found accessed within a part of a table.
-    pub(super) fn split(&mut self, table: TableNo, mask: Bits512, accessed: Bits512) -> Split {
+    pub(super) fn split(&mut self, table: TableNo, mask: Bits, accessed: Bits) -> Split {
         let Some(kept) = self.tables.get_mut(&table) else {
             return Split {
                 unseen: bits::NONE,
@@ -71,7 +71,7 @@ impl Unclear {
     }
 
     /// A part of a table is cleared in a way that leaves nothing.
-    pub(super) fn forget(&mut self, table: TableNo, mask: Bits512) {
+    pub(super) fn forget(&mut self, table: TableNo, mask: Bits) {
         if let Some(kept) = self.tables.get_mut(&table) {
             kept.pages = bits::without(kept.pages, mask);
         }
@@ -85,10 +85,10 @@ impl Unclear {
         &mut self,
         process: &Process,
         piece: &YoungPiece,
-        accessed: Bits512,
+        accessed: Bits,
     ) -> io::Result<()> {
         let table = TableNo::containing(piece.range.start);
-        let tried = bits::entries(piece.range, table);
+        let tried = table.covered_by(piece.range);
         let still = bits::and(accessed, tried);
         let mut several = bits::NONE;
         if !bits::is_empty(still) {
@@ -105,7 +105,7 @@ impl Unclear {
         Ok(())
     }
 
-    fn note(&mut self, table: TableNo, tried: Bits512, left: Bits512) {
+    fn note(&mut self, table: TableNo, tried: Bits, left: Bits) {
         let Some(kept) = self.tables.get_mut(&table) else {
             if !bits::is_empty(left) {
                 let kept = Kept {
@@ -141,7 +141,7 @@ mod tests {
 
     /// A walk that finds these accessed, and clears all but those of several mappers. Returns what it told as unseen, and
     /// how many pages it tried to clear.
-    fn walk(unclear: &mut Unclear, accessed: Bits512, several: Bits512) -> (Bits512, u64) {
+    fn walk(unclear: &mut Unclear, accessed: Bits, several: Bits) -> (Bits, u64) {
         unclear.begin_walk();
         let all = bits::run(0, 512);
         let split = unclear.split(TABLE, all, accessed);

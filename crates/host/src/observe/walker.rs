@@ -20,11 +20,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
-use strata_linux::access::{AccessError, Bits512, TableRecord};
+use strata_linux::access::{AccessError, TableRecord};
 use strata_linux::addr::TableNo;
 use strata_linux::process::Mapping;
 use strata_linux::standstill::{Standstill, Steps};
 use strata_lru::SpaceNo;
+use strata_lru::bits::Bits;
 
 /// A thread that does nothing for so long and waits in the kernel is given up.
 pub(super) const DEADLINE: Duration = Duration::from_secs(1);
@@ -45,8 +46,8 @@ pub(super) enum Told<Looked> {
     /// Anonymous pages of a table, and those of them that several processes map.
     Mappers {
         table: TableNo,
-        known: Bits512,
-        several: Bits512,
+        known: Bits,
+        several: Bits,
     },
     /// It has ended.
     Looked(Box<Looked>),
@@ -65,8 +66,8 @@ pub(super) struct Batch {
 struct PieceOf {
     record: usize,
     mapping_index: usize,
-    mask: Bits512,
-    unseen: Bits512,
+    mask: Bits,
+    unseen: Bits,
 }
 
 impl Batch {
@@ -256,7 +257,7 @@ impl<Looked> Visitor for Teller<'_, Looked> {
         self.note_progress();
     }
 
-    fn mappers(&mut self, _space: SpaceNo, table: TableNo, known: Bits512, several: Bits512) {
+    fn mappers(&mut self, _space: SpaceNo, table: TableNo, known: Bits, several: Bits) {
         self.flush();
         self.tell(Told::Mappers {
             table,

@@ -14,10 +14,10 @@ use crate::pages::places::{Places, SpaceSlot};
 use crate::pages::table::Table;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use strata_linux::access::{Bits512, TableRecord, TableShape};
+use strata_linux::access::{TableRecord, TableShape};
 use strata_linux::addr::{TABLE_BYTES, TableNo};
-use strata_linux::bits;
 use strata_linux::process::{Mapping, MappingClass, Process};
+use strata_lru::bits::{self, Bits};
 use strata_lru::{AccessVia, Arrival, Cause, GoneCause, GroupId, NodeId, Policy};
 
 /// All memory is taken for one node.
@@ -111,7 +111,7 @@ impl Space {
     /// The tables that are one huge page.
     pub(crate) fn huge(&self) -> impl Iterator<Item = TableNo> {
         let huge = |(no, table): (&TableNo, &Table)| {
-            (table.is_huge && bits::has(table.tracked, 0)).then_some(*no)
+            (table.is_huge && bits::has(&table.tracked, 0)).then_some(*no)
         };
         self.tables.iter().filter_map(huge)
     }
@@ -181,7 +181,7 @@ struct SpaceWalk<'a> {
     mappings: Arc<Vec<Mapping>>,
     engine: Engine<'a>,
     /// Pages of the table at hand that somebody other than a walk found accessed.
-    seen: Bits512,
+    seen: Bits,
 }
 
 impl SpaceWalk<'_> {
@@ -221,7 +221,7 @@ impl SpaceWalk<'_> {
             let mask = if table.is_huge {
                 bits::run(0, 1)
             } else {
-                bits::entries(mapping.range, record.table)
+                record.table.covered_by(mapping.range)
             };
             if mapping.unreclaimable.is_some() {
                 let present = bits::and(record.present, mask);
@@ -249,7 +249,7 @@ impl SpaceWalk<'_> {
         record: &TableRecord,
         table: &mut Table,
         mapping: &Mapping,
-        mask: Bits512,
+        mask: Bits,
     ) {
         let held = bits::or(record.present, bits::or(record.protnone, record.migrating));
         let lost = bits::without(bits::and(table.tracked, mask), held);
@@ -277,7 +277,7 @@ impl SpaceWalk<'_> {
             let folio = table.folio(index);
             let kind = self.engine.policy.kind(folio).index();
             self.space.findings.nr_resident_pages[kind] += order.nr_pages();
-            if bits::has(accessed, index) {
+            if bits::has(&accessed, index) {
                 self.space.findings.nr_young_pages[kind] += order.nr_pages();
                 if mapping.has_recency {
                     self.engine.policy.accessed(folio, AccessVia::PageTable);
@@ -288,12 +288,12 @@ impl SpaceWalk<'_> {
 
     fn appear(&mut self, record: &TableRecord, table: &mut Table, mapping: &Mapping, index: usize) {
         let order = table.order();
-        let is_accessed = bits::has(record.accessed, index);
+        let is_accessed = bits::has(&record.accessed, index);
         let shadow = table.shadow(index);
         let arrival = Arrival {
             group: self.engine.group,
             node: NODE,
-            kind: mapping.class.kind_of_page(bits::has(record.dirty, index)),
+            kind: mapping.class.kind_of_page(bits::has(&record.dirty, index)),
             order,
             cause: if is_accessed && mapping.has_recency {
                 Cause::Fault
@@ -317,7 +317,7 @@ impl SpaceWalk<'_> {
         }
     }
 
-    fn drop_pages(&mut self, table: &mut Table, pages: Bits512, cause: GoneCause) {
+    fn drop_pages(&mut self, table: &mut Table, pages: Bits, cause: GoneCause) {
         let order = table.order();
         for index in bits::ones(pages) {
             let folio = table.folio(index);

@@ -8,9 +8,8 @@
 //! **Invariants** I1: a page is tracked or shadowed, never both. I2: a huge table tracks page 0 only.
 //! I3: a slot reads back what was last written to it; a slot never written reads 0.
 
-use strata_linux::access::Bits512;
 use strata_linux::addr::{PAGE_BYTES, TABLE_BYTES, TABLE_ENTRIES};
-use strata_linux::bits;
+use strata_lru::bits::{self, Bits};
 use strata_lru::{FolioId, Order, Shadow};
 
 /// Above this many used slots the array is smaller or quicker than the list.
@@ -86,17 +85,17 @@ fn find(list: &[Slot], index: usize) -> Result<usize, usize> {
 #[derive(Debug)]
 pub(crate) struct Table {
     /// Pages that hold a folio of the engine.
-    pub tracked: Bits512,
+    pub tracked: Bits,
     /// Pages that held one and were evicted.
-    pub shadowed: Bits512,
+    pub shadowed: Bits,
     /// Pages that were found accessed since the last walk, by somebody other than a walk.
-    seen: Bits512,
+    seen: Bits,
     /// One folio of order 9 in place of 512 pages.
     pub is_huge: bool,
     /// The walk that reported it last.
     pub epoch: u32,
     /// Entries that walks found accessed since somebody last counted them.
-    pub used: Bits512,
+    pub used: Bits,
     slots: Slots,
 }
 
@@ -131,14 +130,14 @@ impl Table {
 
     /// The folio at a tracked page.
     pub(crate) fn folio(&self, index: usize) -> FolioId {
-        debug_assert!(bits::has(self.tracked, index));
+        debug_assert!(bits::has(&self.tracked, index));
         FolioId(self.slots.get(index))
     }
 
     /// The folio at an address of this table, if the page is tracked.
     pub(crate) fn folio_at(&self, addr: u64) -> Option<FolioId> {
         let index = self.index_of(addr);
-        bits::has(self.tracked, index).then(|| self.folio(index))
+        bits::has(&self.tracked, index).then(|| self.folio(index))
     }
 
     fn index_of(&self, addr: u64) -> usize {
@@ -150,7 +149,7 @@ impl Table {
 
     /// The shadow at a page, if one is left.
     pub(crate) fn shadow(&self, index: usize) -> Option<Shadow> {
-        bits::has(self.shadowed, index).then(|| Shadow::from_bits_truncate(self.slots.get(index)))
+        bits::has(&self.shadowed, index).then(|| Shadow::from_bits_truncate(self.slots.get(index)))
     }
 
     /// A folio is there now.
@@ -174,12 +173,12 @@ impl Table {
 
     /// Somebody found these accessed; by the next walk the kernel may have cleared the bits. Who looked
     /// before a walk and tells after it has them counted at both.
-    pub(crate) fn see(&mut self, accessed: Bits512) {
+    pub(crate) fn see(&mut self, accessed: Bits) {
         self.seen = bits::or(self.seen, accessed);
     }
 
     /// What was seen since the last call.
-    pub(crate) fn take_seen(&mut self) -> Bits512 {
+    pub(crate) fn take_seen(&mut self) -> Bits {
         std::mem::replace(&mut self.seen, bits::NONE)
     }
 

@@ -10,11 +10,11 @@ use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use strata_control::split_huge::{self, SplitHuge, Worth};
-use strata_linux::access::{Bits512, TableRecord, TableShape};
+use strata_linux::access::{TableRecord, TableShape};
 use strata_linux::actuator::{PageoutReport, PageoutRequest};
 use strata_linux::addr::{AddrRange, PAGE_BYTES, TABLE_BYTES, TableNo};
-use strata_linux::bits;
 use strata_linux::process::{Mapping, MappingClass, Process, Unreclaimable};
+use strata_lru::bits::{self, Bits};
 use strata_lru::{Config, Isolated, MultiGen, SpaceNo, Swappiness, TimeMs, Verdict};
 
 /// Tables 0 and 1 are anon up to the middle of table 1; then a locked stretch, then a file to the
@@ -36,7 +36,7 @@ fn is_reclaimable(addr: u64) -> bool {
         .any(|m| m.unreclaimable.is_none() && m.range.contains(addr))
 }
 
-fn record(table: u64, shape: TableShape, present: Bits512, accessed: Bits512) -> TableRecord {
+fn record(table: u64, shape: TableShape, present: Bits, accessed: Bits) -> TableRecord {
     TableRecord {
         present,
         accessed: bits::and(accessed, present),
@@ -68,7 +68,7 @@ fn appear(tracker: &mut Tracker, process: &Arc<Process>) -> SpaceSlot {
 fn settle(
     tracker: &mut Tracker,
     request: &PageoutRequest,
-    accessed: Vec<(TableNo, Bits512)>,
+    accessed: Vec<(TableNo, Bits)>,
     verdict: impl Fn(usize) -> Verdict,
 ) {
     let mut runs: Vec<(AddrRange, Verdict)> = Vec::new();
@@ -113,17 +113,17 @@ fn walk_space<'a>(
 
 #[derive(Clone, Debug)]
 enum Op {
-    Walk(Vec<(u64, bool, Bits512, Bits512)>),
+    Walk(Vec<(u64, bool, Bits, Bits)>),
     Isolate(u64),
     Settle(Vec<u8>),
     Split,
 }
 
-fn bits512() -> impl Strategy<Value = Bits512> {
+fn bits512() -> impl Strategy<Value = Bits> {
     prop_oneof![
         Just(bits::NONE),
         Just(bits::run(0, 512)),
-        prop::array::uniform8(any::<u64>()).prop_map(Bits512),
+        prop::array::uniform8(any::<u64>()),
     ]
 }
 
@@ -144,7 +144,7 @@ fn seen(tables: &BTreeMap<u64, TableRecord>) -> BTreeSet<u64> {
         match record.shape {
             TableShape::Huge => {
                 let start = record.table.start();
-                if bits::has(record.present, 0) && is_reclaimable(start) {
+                if bits::has(&record.present, 0) && is_reclaimable(start) {
                     pages.insert(start);
                 }
             }
@@ -229,13 +229,7 @@ proptest! {
 }
 
 /// A walk that finds one table of small pages.
-fn walk_table(
-    tracker: &mut Tracker,
-    space: SpaceSlot,
-    present: Bits512,
-    accessed: Bits512,
-    now_ms: u64,
-) {
+fn walk_table(tracker: &mut Tracker, space: SpaceSlot, present: Bits, accessed: Bits, now_ms: u64) {
     let found = record(0, TableShape::Pages, present, accessed);
     walk_space(tracker, space, &mappings(), [&found]);
     tracker
@@ -417,7 +411,7 @@ fn keeping_track_takes_few_bytes_a_page() {
         tracker.memory_bytes() as f64 / (NR_TABLES * 512) as f64
     };
     let all_present = walk(bits::run(0, 512));
-    let half_away = walk(Bits512([0x5555_5555_5555_5555; 8]));
+    let half_away = walk([0x5555_5555_5555_5555; 8]);
     println!("{all_present:.2} bytes a page, {half_away:.2} where half are away");
     assert!(all_present <= 30.0, "{all_present}");
     assert!(half_away <= 30.0, "{half_away}");

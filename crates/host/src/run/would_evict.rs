@@ -21,16 +21,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use strata_control::FreeSwap;
 use strata_linux::access::{
-    AccessError, AccessSource, Bits512, SourceInfo, TableRecord, TableShape, WalkCost,
+    AccessError, AccessSource, SourceInfo, TableRecord, TableShape, WalkCost,
 };
 use strata_linux::actuator::{PageoutReport, PageoutRequest};
 use strata_linux::addr::{AddrRange, PAGE_BYTES, TableNo, TableSpan};
-use strata_linux::bits;
 use strata_linux::process::{
     Mapping, MappingClass, MemoryDevices, Process, VmFlags, classify, mapping_at,
 };
 use strata_linux::swap::{SwapSpec, known_free_swap_bytes};
 use strata_lru::Verdict;
+use strata_lru::bits::{self, Bits};
 
 /// The kind of mapping that pages lie in, as it is told.
 type Name = &'static str;
@@ -43,18 +43,18 @@ const PAGE_CACHE: Name = "page cache";
 #[derive(Debug)]
 struct Program {
     process: Arc<Process>,
-    out: BTreeMap<TableNo, BTreeMap<Name, Bits512>>,
+    out: BTreeMap<TableNo, BTreeMap<Name, Bits>>,
 }
 
 impl Program {
     /// All pages of a table that would be out.
-    fn out_of(&self, table: TableNo) -> Bits512 {
+    fn out_of(&self, table: TableNo) -> Bits {
         let parts = self.out.get(&table).into_iter().flat_map(BTreeMap::values);
         parts.fold(bits::NONE, |all, part| bits::or(all, *part))
     }
 
     /// Of a table only these pages are out any more.
-    fn keep(&mut self, table: TableNo, kept: Bits512) {
+    fn keep(&mut self, table: TableNo, kept: Bits) {
         if let Some(parts) = self.out.get_mut(&table) {
             parts.retain(|_, part| {
                 *part = bits::and(*part, kept);
@@ -169,7 +169,7 @@ impl WouldEvict {
             }
             let no = TableNo::containing(run.start);
             let part = of.out.entry(no).or_default().entry(name).or_default();
-            *part = bits::or(*part, bits::entries(*run, no));
+            *part = bits::or(*part, no.covered_by(*run));
             (*run, Verdict::Evicted)
         };
         let runs = request.runs.iter().map(verdict).collect();
@@ -231,7 +231,7 @@ struct Played {
 }
 
 /// A table without its pages that would be out and were not used since; these pages, too.
-fn without_out(record: &TableRecord, out: Bits512) -> (TableRecord, Bits512) {
+fn without_out(record: &TableRecord, out: Bits) -> (TableRecord, Bits) {
     let is_used = record.shape == TableShape::Huge && !bits::is_empty(record.accessed);
     let still_out = match is_used {
         true => bits::NONE,

@@ -12,11 +12,9 @@ use std::time::{Duration, Instant};
 
 use super::locate::{self, Geometry, NAME};
 use super::{
-    AccessError, AccessSource, Bits512, Grain, SourceInfo, TableRecord, TableShape, WalkCost,
-    smaps_text,
+    AccessError, AccessSource, Grain, SourceInfo, TableRecord, TableShape, WalkCost, smaps_text,
 };
 use crate::addr::{AddrRange, TABLE_ENTRIES, TableNo, TableSpan};
-use crate::bits;
 use crate::process::{Process, VmFlags};
 use crate::rights;
 use crate::sys::bpf::{self, Attached, IterProgram, Target};
@@ -27,6 +25,7 @@ use crate::sys::bpf_shared::{
 };
 use crate::sys::mapping::HugeZeroMapping;
 use strata_lru::NodeId;
+use strata_lru::bits;
 
 /// How long one run may keep its CPU.
 const RUN_BUDGET: Duration = Duration::from_millis(1);
@@ -439,22 +438,21 @@ fn words(record: &[u8; VMA_RECORD_BYTES]) -> [u64; 3] {
 }
 
 fn pages_record(raw: &WalkRecord, tells_nodes: bool) -> TableRecord {
-    let [present, protnone] = [raw.present, raw.protnone].map(Bits512);
-    let [accessed, dirty] = [raw.accessed, raw.dirty].map(Bits512);
+    let (present, protnone) = (raw.present, raw.protnone);
     TableRecord {
         table: TableNo(raw.head.table),
         shape: TableShape::Pages,
         present,
-        accessed: bits::and(accessed, present),
-        dirty: bits::and(dirty, present),
-        swapped: Bits512(raw.swapped),
-        special: Bits512(raw.special),
+        accessed: bits::and(raw.accessed, present),
+        dirty: bits::and(raw.dirty, present),
+        swapped: raw.swapped,
+        special: raw.special,
         protnone,
-        protnone_accessed: bits::and(accessed, protnone),
-        protnone_dirty: bits::and(dirty, protnone),
-        migrating: Bits512(raw.migrating),
-        inactive: Bits512(raw.inactive),
-        node: tells_nodes.then(|| raw.node.map(Bits512)),
+        protnone_accessed: bits::and(raw.accessed, protnone),
+        protnone_dirty: bits::and(raw.dirty, protnone),
+        migrating: raw.migrating,
+        inactive: raw.inactive,
+        node: tells_nodes.then_some(raw.node),
     }
 }
 
@@ -464,7 +462,7 @@ fn huge_record(head: RecordHead, huge_zero: HugeZero, tells_nodes: bool) -> Tabl
         true => KIND_HUGE | HUGE_SPECIAL,
         false => head.kind,
     };
-    let all_if = |bit: u64| Bits512([if kind & bit != 0 { u64::MAX } else { 0 }; 8]);
+    let all_if = |bit: u64| [if kind & bit != 0 { u64::MAX } else { 0 }; 8];
     TableRecord {
         table: TableNo(head.table),
         shape: TableShape::Huge,
@@ -472,7 +470,7 @@ fn huge_record(head: RecordHead, huge_zero: HugeZero, tells_nodes: bool) -> Tabl
         accessed: bits::and(all_if(HUGE_ACCESSED), all_if(HUGE_PRESENT)),
         dirty: bits::and(all_if(HUGE_DIRTY), all_if(HUGE_PRESENT)),
         // Linux swaps out nothing larger than a page without splitting its entry.
-        swapped: Bits512::default(),
+        swapped: bits::NONE,
         special: all_if(HUGE_SPECIAL),
         protnone: all_if(HUGE_PROTNONE),
         protnone_accessed: bits::and(all_if(HUGE_ACCESSED), all_if(HUGE_PROTNONE)),

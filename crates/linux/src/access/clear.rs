@@ -35,13 +35,13 @@ use std::time::{Duration, Instant};
 use strata_lru::Kind;
 
 use super::ways::{Way, Ways};
-use super::{AccessError, Bits512, ClearIntent, Grain, TableRecord, TableShape};
+use super::{AccessError, ClearIntent, Grain, TableRecord, TableShape};
 use crate::addr::{AddrRange, PAGE_BYTES, TABLE_BYTES, TableNo};
-use crate::bits;
 use crate::hold_up::{self, Call, timed};
 use crate::process::{Mapping, Process, is_multi_gen_on, thread_cpu_ns};
 use crate::sys::madvise::{self, Advice};
 use crate::sys::touch;
+use strata_lru::bits::{self, Bits};
 
 /// `MADV_COLD` of one more piece, whatever its length (`cargo run --release -p strata-host --example walk_cost`).
 const COLD_PIECE_NS: u64 = 500;
@@ -57,7 +57,7 @@ pub struct YoungPiece {
     pub kind: Kind,
     /// Pages of the table that were on one of the kernel's active lists, and are to be there afterwards. None of a huge
     /// page: a touch of one sets its accessed bit and moves it to no list.
-    pub restore: Bits512,
+    pub restore: Bits,
 }
 
 impl YoungPiece {
@@ -67,7 +67,7 @@ impl YoungPiece {
     pub fn found(
         record: &TableRecord,
         mapping: &Mapping,
-        young: Bits512,
+        young: Bits,
         is_restored: bool,
     ) -> Option<YoungPiece> {
         let mut indices = bits::ones(young);
@@ -107,8 +107,8 @@ impl YoungPiece {
         ranges.iter().flat_map(tables).map(piece).collect()
     }
 
-    fn restored(&self) -> Bits512 {
-        bits::and(self.restore, bits::entries(self.range, self.table()))
+    fn restored(&self) -> Bits {
+        bits::and(self.restore, self.table().covered_by(self.range))
     }
 
     fn table(&self) -> TableNo {
@@ -124,7 +124,7 @@ pub type NrEntries = [u64; 2];
 const NR_QUICK_ENTRIES: u64 = 16;
 
 /// What the entries of a table, within a mask, count in [`NrEntries`].
-pub fn entries_in(record: &TableRecord, mask: Bits512) -> u64 {
+pub fn entries_in(record: &TableRecord, mask: Bits) -> u64 {
     let held = bits::or(record.present, record.protnone);
     let present = bits::count(bits::and(held, mask));
     let quick = bits::without(bits::or(record.swapped, record.special), record.present);
@@ -420,7 +420,7 @@ fn has_leader(process: &Process) -> bool {
 }
 
 /// The pages of a table as ranges, by address.
-fn runs(table: TableNo, pages: Bits512) -> Vec<AddrRange> {
+fn runs(table: TableNo, pages: Bits) -> Vec<AddrRange> {
     let mut runs = Vec::new();
     for index in bits::ones(pages) {
         let start = table.entry_addr(index);

@@ -29,10 +29,7 @@ use crate::process::{Process, VmFlags};
 pub use crate::sys::bpf_census::carried;
 pub use crate::sys::bpf_shared::{NODE_BITS, NODE_RANGES_MAX};
 use strata_lru::NodeId;
-
-/// 512 bits, one an entry of a page table; bit `i` of word `i / 64`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Bits512(pub [u64; 8]);
+use strata_lru::bits::Bits;
 
 /// What one entry of the middle level (2 MiB) holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,30 +52,30 @@ pub struct TableRecord {
     /// Base pages or one huge page.
     pub shape: TableShape,
     /// Backed by an ordinary page now.
-    pub present: Bits512,
+    pub present: Bits,
     /// Hardware accessed bit, a subset of `present`.
-    pub accessed: Bits512,
+    pub accessed: Bits,
     /// Written since the kernel last cleaned them, a subset of `present`.
-    pub dirty: Bits512,
+    pub dirty: Bits,
     /// Holds a swap entry.
-    pub swapped: Bits512,
+    pub swapped: Bits,
     /// Present, but not a page that reclaim can take (zero page, PFN map).
-    pub special: Bits512,
+    pub special: Bits,
     /// In memory, and made inaccessible: by the program (`PROT_NONE`), or by the kernel, which so finds out who uses a page (NUMA
     /// balancing).
-    pub protnone: Bits512,
+    pub protnone: Bits,
     /// Accessed, and written, before that: subsets of `protnone`.
-    pub protnone_accessed: Bits512,
+    pub protnone_accessed: Bits,
     /// See `protnone_accessed`.
-    pub protnone_dirty: Bits512,
+    pub protnone_dirty: Bits,
     /// Under migration, or another non-swap entry (userfaultfd marker, device, poison).
-    pub migrating: Bits512,
+    pub migrating: Bits,
     /// Known to be on one of the kernel's lists of inactive pages (classic LRU), a subset of `present`.
     /// Empty unless [`AccessSource::see_inactive`] was asked for.
-    pub inactive: Bits512,
+    pub inactive: Bits,
     /// On which memory node each page of `present` is: bit by bit the number that [`AccessSource::see_nodes`] was given, or all
     /// bits where it is on none of these. `None` unless that was asked for.
-    pub node: Option<[Bits512; NODE_BITS]>,
+    pub node: Option<[Bits; NODE_BITS]>,
 }
 
 impl TableRecord {

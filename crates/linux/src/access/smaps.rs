@@ -10,11 +10,10 @@ use std::os::unix::fs::FileExt;
 use std::time::Instant;
 
 use super::smaps_text::{self, SmapsEntry};
-use super::{
-    AccessError, AccessSource, Bits512, Grain, SourceInfo, TableRecord, TableShape, WalkCost,
-};
+use super::{AccessError, AccessSource, Grain, SourceInfo, TableRecord, TableShape, WalkCost};
 use crate::addr::{AddrRange, PAGE_BYTES, TABLE_BYTES, TableNo, TableSpan};
 use crate::process::{Process, VmFlags};
+use strata_lru::bits;
 
 const PAGEMAP_PRESENT: u64 = 1 << 63;
 const PAGEMAP_SWAP: u64 = 1 << 62;
@@ -137,13 +136,12 @@ impl Tables<'_> {
             .current
             .get_or_insert_with(|| TableRecord::empty(table, TableShape::Pages));
         let index = (addr % TABLE_BYTES / PAGE_BYTES) as usize;
-        let set = |bits: &mut Bits512| bits.0[index / 64] |= 1 << (index % 64);
         if is_swapped {
-            set(&mut record.swapped);
+            bits::insert(&mut record.swapped, index);
         } else {
-            set(&mut record.present);
+            bits::insert(&mut record.present, index);
             if is_accessed {
-                set(&mut record.accessed);
+                bits::insert(&mut record.accessed, index);
             }
         }
     }

@@ -5,10 +5,10 @@
 //! presence is then read from `/proc/PID/pagemap` and nothing is known of accesses.
 //! **Does not own** verdicts.
 
-use crate::access::{AccessError, AccessSource, Bits512, Grain, TableRecord, TableShape};
+use crate::access::{AccessError, AccessSource, Grain, TableRecord, TableShape};
 use crate::addr::{AddrRange, PAGE_BYTES, TABLE_BYTES, TABLE_ENTRIES, TableNo, TableSpan};
-use crate::bits;
 use crate::process::Process;
+use strata_lru::bits::{self, Bits};
 
 /// Pages of a look-around window, as in the kernel (reference 2.6).
 const WINDOW_PAGES: usize = 64;
@@ -38,12 +38,12 @@ impl Slots {
     }
 
     /// The bits of its slots, others clear.
-    pub(super) fn of(self, pages: Bits512) -> Bits512 {
+    pub(super) fn of(self, pages: Bits) -> Bits {
         bits::and(pages, bits::run(self.first, self.end))
     }
 
     /// Whether any bit of its slots is set.
-    pub(super) fn has_any(self, pages: Bits512) -> bool {
+    pub(super) fn has_any(self, pages: Bits) -> bool {
         !bits::is_empty(self.of(pages))
     }
 
@@ -65,7 +65,7 @@ impl Slots {
 }
 
 /// Backed by a page at this moment, accessible or not.
-pub(super) fn resident(record: &TableRecord) -> Bits512 {
+pub(super) fn resident(record: &TableRecord) -> Bits {
     bits::or(record.present, record.protnone)
 }
 
@@ -101,14 +101,14 @@ impl Tables {
     }
 
     /// The accessed pages of each table that has any.
-    pub(super) fn accessed(&self) -> impl Iterator<Item = (TableNo, Bits512)> {
+    pub(super) fn accessed(&self) -> impl Iterator<Item = (TableNo, Bits)> {
         let accessed = self.0.iter().map(|record| (record.table, record.accessed));
         accessed.filter(|(_, pages)| !bits::is_empty(*pages))
     }
 
     /// Addresses of accessed pages around those of `found` (tables with the slots that were found
     /// young, sorted by table), which are not reported themselves.
-    pub(super) fn young_neighbours(&self, found: &[(TableNo, Bits512)]) -> Vec<u64> {
+    pub(super) fn young_neighbours(&self, found: &[(TableNo, Bits)]) -> Vec<u64> {
         let mut young = Vec::new();
         for (table, slots) in found {
             let Some(record) = self

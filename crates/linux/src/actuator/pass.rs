@@ -33,10 +33,10 @@ use super::observe::{Slots, Tables, resident};
 use super::put_away::PutAway;
 use super::units::{left_and_gone, overlaps, units, untried};
 use super::worker::StopFlag;
-use crate::access::{AccessError, AccessSource, Bits512, Grain, TableRecord, TableShape};
+use crate::access::{AccessError, AccessSource, Grain, TableRecord, TableShape};
 use crate::addr::{AddrRange, PAGE_BYTES, TABLE_ENTRIES, TableNo, covering_spans, in_parts};
-use crate::bits;
 use crate::process::Process;
+use strata_lru::bits::{self, Bits};
 
 /// Base pages handled between two looks at the entries.
 const CHUNK_PAGES: u64 = 4096;
@@ -75,7 +75,7 @@ pub struct PageoutReport {
     /// Addresses of accessed pages around pages that turned out to be accessed.
     pub young_neighbours: Vec<u64>,
     /// Pages that were found accessed just before, in every table that a page of the request lies in.
-    pub accessed: Vec<(TableNo, Bits512)>,
+    pub accessed: Vec<(TableNo, Bits)>,
     /// Base pages the kernel was asked to take (tried).
     pub nr_tried_pages: u64,
     /// Base pages that left memory (applied).
@@ -229,7 +229,7 @@ impl Pass {
         let mut results: Vec<(AddrRange, Verdict)> =
             untried(targets.iter().map(|target| target.range())).collect();
         let mut candidates: Vec<Candidate> = Vec::with_capacity(targets.len());
-        let mut young: Vec<(TableNo, Bits512)> = Vec::new();
+        let mut young: Vec<(TableNo, Bits)> = Vec::new();
         for (index, (target, (_, result))) in targets.into_iter().zip(&mut results).enumerate() {
             match judge_before(&tables, target) {
                 Before::Settled(verdict) => {
@@ -393,14 +393,14 @@ fn judge_before(tables: &Tables, target: Slots) -> Before {
 }
 
 /// Address and dirty bit of the first page of `pages`.
-fn first_of(pages: Bits512, record: &TableRecord) -> Option<(u64, bool)> {
+fn first_of(pages: Bits, record: &TableRecord) -> Option<(u64, bool)> {
     let index = bits::ones(pages).next()?;
     let addr = record.table.entry_addr(index);
-    Some((addr, bits::has(record.dirty, index)))
+    Some((addr, bits::has(&record.dirty, index)))
 }
 
 /// Notes the accessed slots of a base page for the look-around; targets come in address order.
-fn note_young(tables: &Tables, target: Slots, young: &mut Vec<(TableNo, Bits512)>) {
+fn note_young(tables: &Tables, target: Slots, young: &mut Vec<(TableNo, Bits)>) {
     let Some(record) = tables.get(target.table) else {
         return;
     };

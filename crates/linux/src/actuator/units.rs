@@ -7,7 +7,7 @@ use strata_lru::Verdict;
 use super::observe::{Slots, Tables, resident};
 use crate::access::TableShape;
 use crate::addr::{AddrRange, TABLE_ENTRIES};
-use crate::bits;
+use strata_lru::bits;
 
 /// Ranges that nothing was done to.
 pub(super) fn untried(
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn of_a_huge_page_of_which_a_part_is_left_the_rest_is_gone() {
         let mut left = TableRecord::empty(TableNo(1), TableShape::Pages);
-        left.present.0[0] = 0b10;
+        left.present[0] = 0b10;
         let after = Tables(vec![left]);
         let whole = Slots {
             table: TableNo(1),

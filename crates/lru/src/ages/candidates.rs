@@ -13,8 +13,9 @@
 use super::commons::{Commons, Mapper};
 use super::on_nodes::On;
 use super::places::{Home, ObjectNo, Place, Standing};
-use super::table::{self, Bits, Stamp};
+use super::table::{self, Stamp};
 use super::{Ledger, Space};
+use crate::bits::{self, NR_ENTRIES};
 use crate::ids::{GroupId, Kind, SpaceNo};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -185,16 +186,14 @@ impl Picker<'_> {
                     let (own, common) = space.split(place, table, mask);
                     let alone = self.commons.alone(mapper, table_no, table, &common);
                     let fitting = query.on.map_or([u64::MAX; 8], |on| table.fitting(&on));
-                    let asked: Bits = std::array::from_fn(|word| {
-                        let pages = fitting[word] & !table.unseen[word];
-                        match query.kind {
-                            None => pages,
-                            Some(Kind::Anon) => pages & table.anon[word],
-                            Some(Kind::File) => pages & !table.anon[word],
-                        }
-                    });
+                    let asked = bits::without(fitting, table.unseen);
+                    let asked = match query.kind {
+                        None => asked,
+                        Some(Kind::Anon) => bits::and(asked, table.anon),
+                        Some(Kind::File) => bits::without(asked, table.anon),
+                    };
                     let mut tell = |index: usize, stamp: Stamp, nr_mappings| {
-                        let page = table_no * table::NR_ENTRIES as u64 + index as u64;
+                        let page = table_no * NR_ENTRIES as u64 + index as u64;
                         let number = usize::from(stamp.number());
                         let is_old = match table::kind_at(&table.anon, index) {
                             Kind::Anon => &is_old,
@@ -205,10 +204,10 @@ impl Picker<'_> {
                         }
                     };
                     let stamps = table.stamps();
-                    let pages = std::array::from_fn(|word| (own[word] | alone[word]) & asked[word]);
-                    table::ones(&pages, |index| tell(index, stamps[index], 1));
+                    let pages = bits::and(bits::or(own, alone), asked);
+                    bits::ones(pages).for_each(|index| tell(index, stamps[index], 1));
                     if is_move {
-                        let pages = table::and(&common, &asked);
+                        let pages = bits::and(common, asked);
                         let commons = &self.commons;
                         let found =
                             commons.within_part(mapper, table_no, table, &pages, &mut given);

@@ -7,9 +7,10 @@
 //! **Limit**: a family's pages at one address that several map are taken for one page. After a fork of a fork, of which
 //! one half wrote to the page before it forked again, they can be two.
 
-use super::places::{FamilyNo, Home, ObjectNo, Place, Standing, mask};
-use super::table::{self, Bits, NR_ENTRIES, Stamp, Stamps, Table};
+use super::places::{FamilyNo, Home, ObjectNo, Place, Standing};
+use super::table::{self, Stamp, Stamps, Table};
 use super::{Ledger, NrPages};
+use crate::bits::{self, Bits, NONE, NR_ENTRIES};
 use std::collections::BTreeMap;
 
 /// Bits of a count of mappings.
@@ -91,16 +92,15 @@ impl Commons {
         table: &Table,
         pages: &Bits,
     ) -> Bits {
-        let mut alone = [0; NR_ENTRIES / 64];
+        let mut alone = NONE;
         for (owner, number, shift, pages) in homes(mapper, table_no, table, pages) {
             let Some(common) = self.tables.get(&(owner, number)) else {
                 continue;
             };
-            let twice = common.twice();
-            table::ones(&pages, |index| {
-                let (word, bit) = place_of(shifted(index, shift));
-                if (twice[word] | common.several[word]) & bit == 0 {
-                    alone[index / 64] |= 1 << (index % 64);
+            let by_several = common.by_several();
+            bits::ones(pages).for_each(|index| {
+                if !bits::has(&by_several, shifted(index, shift)) {
+                    bits::insert(&mut alone, index);
                 }
             });
         }
@@ -125,17 +125,16 @@ impl Commons {
             let mut by_others = common.mapped_beside(mapper.part);
             if matches!(owner, Owner::Object(_)) {
                 // Of these it is said only where a stranger was found to map them.
-                table::insert_all(&mut by_others, &common.several);
+                by_others = bits::or(by_others, common.several);
             }
             let theirs = [by_others, common.unseen, common.fixed]
                 .iter()
-                .fold(common.twice(), |theirs, out| table::without(&theirs, out));
+                .fold(common.twice(), |theirs, out| bits::without(theirs, *out));
             let given = given.entry((owner, number)).or_default();
-            table::ones(&pages, |index| {
+            bits::ones(pages).for_each(|index| {
                 let there = shifted(index, shift);
-                let (word, bit) = place_of(there);
-                if theirs[word] & !given[word] & bit != 0 {
-                    given[word] |= bit;
+                if bits::has(&theirs, there) && !bits::has(given, there) {
+                    bits::insert(given, there);
                     found.push(Shared {
                         index,
                         stamp: common.stamps[there],
@@ -158,10 +157,6 @@ pub(super) struct Shared {
     pub(super) nr_mappings: u8,
 }
 
-fn place_of(index: usize) -> (usize, u64) {
-    (index / 64, 1 << (index % 64))
-}
-
 fn shifted(index: usize, shift: usize) -> usize {
     (index + shift) % NR_ENTRIES
 }
@@ -175,17 +170,15 @@ fn homes(
 ) -> Vec<(Owner, u64, usize, Bits)> {
     let mut homes = Vec::with_capacity(3);
     let (object, at_page, of_object) = match mapper.place.home {
-        Home::Private => (None, 0, [0; NR_ENTRIES / 64]),
-        Home::Copied(object, at_page) => {
-            (Some(object), at_page, table::without(pages, &table.anon))
-        }
+        Home::Private => (None, 0, NONE),
+        Home::Copied(object, at_page) => (Some(object), at_page, bits::without(*pages, table.anon)),
         Home::Shared(object, at_page) => (Some(object), at_page, *pages),
     };
-    let of_family = table::without(pages, &of_object);
-    if !table::is_empty(&of_family) {
+    let of_family = bits::without(*pages, of_object);
+    if !bits::is_empty(of_family) {
         homes.push((Owner::Family(mapper.family), table_no, 0, of_family));
     }
-    let Some(object) = object.filter(|_| !table::is_empty(&of_object)) else {
+    let Some(object) = object.filter(|_| !bits::is_empty(of_object)) else {
         return homes;
     };
     let nr_entries = NR_ENTRIES as u64;
@@ -197,8 +190,8 @@ fn homes(
     // Of a table that is shifted, the upper part lies in the next one of the object.
     let border = nr_entries - shift as u64;
     for (first, end) in [(0, border), (border, nr_entries)] {
-        let part = table::and(&of_object, &mask(first, end, 0));
-        if !table::is_empty(&part) {
+        let part = bits::and(of_object, bits::entries(first, end, 0));
+        if !bits::is_empty(part) {
             let number = base.wrapping_add(first) / nr_entries;
             homes.push((Owner::Object(object), number, shift, part));
         }
@@ -208,41 +201,38 @@ fn homes(
 
 impl Common {
     fn new() -> Box<Common> {
-        let none = [0; NR_ENTRIES / 64];
         Box::new(Common {
-            anon: none,
-            unseen: none,
-            fixed: none,
-            nr_mappings: [none; MAPPING_BITS],
-            several: none,
+            anon: NONE,
+            unseen: NONE,
+            fixed: NONE,
+            nr_mappings: [NONE; MAPPING_BITS],
+            several: NONE,
             stamps: [Stamp::default(); NR_ENTRIES],
             parts: Vec::new(),
         })
     }
 
     fn add(&mut self, mapper: Mapper<'_>, table: &Table, shift: usize, pages: &Bits) {
-        let mut mapped: Bits = [0; NR_ENTRIES / 64];
+        let mut mapped = NONE;
         let stamps = table.stamps();
         let is_fixed = matches!(mapper.place.standing, Standing::Bound | Standing::Kept);
         let is_all_unseen = mapper.place.standing == Standing::Unseen;
-        table::ones(pages, |index| {
+        bits::ones(*pages).for_each(|index| {
             let there = shifted(index, shift);
-            let (word, bit) = place_of(there);
-            mapped[word] |= bit;
+            bits::insert(&mut mapped, there);
             self.stamps[there] = self.stamps[there].max(stamps[index]);
-            let (own_word, own_bit) = place_of(index);
-            if table.anon[own_word] & own_bit != 0 {
-                self.anon[word] |= bit;
+            if bits::has(&table.anon, index) {
+                bits::insert(&mut self.anon, there);
             }
-            if table.several[own_word] & own_bit != 0 {
-                self.several[word] |= bit;
+            if bits::has(&table.several, index) {
+                bits::insert(&mut self.several, there);
             }
-            if is_all_unseen || table.unseen[own_word] & own_bit != 0 {
-                self.unseen[word] |= bit;
+            if is_all_unseen || bits::has(&table.unseen, index) {
+                bits::insert(&mut self.unseen, there);
             }
         });
         if is_fixed {
-            table::insert_all(&mut self.fixed, &mapped);
+            self.fixed = bits::or(self.fixed, mapped);
         }
         self.map_once_more(&mapped);
         let known = self
@@ -251,7 +241,7 @@ impl Common {
             .rev()
             .find(|(part, _)| *part == mapper.part);
         match known {
-            Some((_, pages)) => table::insert_all(pages, &mapped),
+            Some((_, pages)) => *pages = bits::or(*pages, mapped),
             None => self.parts.push((mapper.part, mapped)),
         }
     }
@@ -270,20 +260,16 @@ impl Common {
     }
 
     fn nr_mappings(&self, index: usize) -> u8 {
-        let (word, bit) = place_of(index);
         let planes = self.nr_mappings.iter().enumerate();
         planes.fold(0, |number, (at, plane)| {
-            number | u8::from(plane[word] & bit != 0) << at
+            number | u8::from(bits::has(plane, index)) << at
         })
     }
 
     /// Mapped more than once by those who are watched.
     fn twice(&self) -> Bits {
-        let mut twice = self.nr_mappings[1];
-        for plane in &self.nr_mappings[2..] {
-            table::insert_all(&mut twice, plane);
-        }
-        twice
+        let planes = self.nr_mappings[1..].iter();
+        planes.fold(NONE, |twice, plane| bits::or(twice, *plane))
     }
 
     pub(super) fn stamps(&self) -> &Stamps {
@@ -291,29 +277,24 @@ impl Common {
     }
 
     pub(super) fn nr_pages(&self, pages: &Bits) -> NrPages {
-        table::by_kind(pages, &self.anon)
+        table::by_kind(*pages, self.anon)
     }
 
     /// What is mapped more than once, by whomever.
     pub(super) fn by_several(&self) -> Bits {
-        let mut several = self.twice();
-        table::insert_all(&mut several, &self.several);
-        several
+        bits::or(self.twice(), self.several)
     }
 
     /// What is known to be mapped by somebody who is not watched.
     pub(super) fn by_strangers(&self) -> Bits {
-        table::without(&self.several, &self.twice())
+        bits::without(self.several, self.twice())
     }
 
     /// What is mapped by others than a part.
     pub(super) fn mapped_beside(&self, part: Option<usize>) -> Bits {
-        let mut beside = self.by_strangers();
-        for (other, pages) in &self.parts {
-            if *other != part {
-                table::insert_all(&mut beside, pages);
-            }
-        }
-        beside
+        let others = self.parts.iter().filter(|(other, _)| *other != part);
+        others.fold(self.by_strangers(), |beside, (_, pages)| {
+            bits::or(beside, *pages)
+        })
     }
 }

@@ -21,9 +21,10 @@
 use super::classes::{ByClass, PageClass};
 use super::commons::{Common, Commons, Mapper, Owner};
 use super::on_nodes::On;
-use super::places::{Home, Place, Standing, mask};
-use super::table::{self, Bits, NR_ENTRIES, Stamp, Stamps, Table};
+use super::places::{Home, Place, Standing};
+use super::table::{self, Stamp, Stamps, Table};
 use super::{Ledger, NrPages, Space};
+use crate::bits::{self, Bits, NONE, NR_ENTRIES};
 use crate::ids::{GroupId, SpaceNo};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -165,7 +166,7 @@ impl Ledger {
             for (index, place) in space.places.iter().enumerate() {
                 let part = part_of(*no, index).filter(|part| *part < nr_parts);
                 space.visit(place, &mut |table_no, table, mask| {
-                    let fitting = on.map(|on| table::and(mask, &table.fitting(on)));
+                    let fitting = on.map(|on| bits::and(*mask, table.fitting(on)));
                     let (own, common) = space.split(place, table, fitting.as_ref().unwrap_or(mask));
                     let mapper = Mapper {
                         family: space.family,
@@ -188,7 +189,7 @@ impl Ledger {
                     let unseen = match place.standing {
                         Standing::Unseen => own,
                         Standing::Ordinary | Standing::Code | Standing::Bound | Standing::Kept => {
-                            table::and(&own, &table.unseen)
+                            bits::and(own, table.unseen)
                         }
                     };
                     let class = match place.standing {
@@ -197,7 +198,7 @@ impl Ledger {
                         _ => PageClass::Anon,
                     };
                     tally.add_unseen(&unseen, &table.anon, class);
-                    let seen = table::without(&own, &unseen);
+                    let seen = bits::without(own, unseen);
                     tally.add(&seen, &table.anon, class, &table.stamps());
                 });
                 if let Some(part) = part {
@@ -224,7 +225,7 @@ impl Ledger {
             let places = space.places.iter();
             for place in places.filter(|place| place.standing != Standing::Unseen) {
                 space.visit(place, &mut |_, table, mask| {
-                    let seen = table::without(&table::and(&table.present, mask), &table.unseen);
+                    let seen = bits::without(bits::and(table.present, *mask), table.unseen);
                     tally.add(&seen, &table.anon, PageClass::Anon, &table.stamps());
                 });
             }
@@ -265,23 +266,23 @@ impl Space {
         let nr_entries = NR_ENTRIES as u64;
         let tables = place.first_page / nr_entries..=(place.end_page - 1) / nr_entries;
         for (table_no, table) in self.tables.range(tables) {
-            let mask = mask(place.first_page, place.end_page, *table_no);
+            let mask = bits::entries(place.first_page, place.end_page, *table_no);
             each(*table_no, table, &mask);
         }
     }
 
     /// Present pages of a table within a place: those that are the space's own, and those that others may map.
     pub(super) fn split(&self, place: &Place, table: &Table, mask: &Bits) -> (Bits, Bits) {
-        let present = table::and(&table.present, mask);
+        let present = bits::and(table.present, *mask);
         let common = match place.home {
-            Home::Private => table::and(&present, &table.several),
+            Home::Private => bits::and(present, table.several),
             Home::Copied(..) => {
-                let of_file = table::without(&present, &table.anon);
-                std::array::from_fn(|word| of_file[word] | present[word] & table.several[word])
+                let of_file = bits::without(present, table.anon);
+                bits::or(of_file, bits::and(present, table.several))
             }
             Home::Shared(..) => present,
         };
-        (table::without(&present, &common), common)
+        (bits::without(present, common), common)
     }
 }
 
@@ -311,17 +312,17 @@ impl Tally {
     }
 
     fn add_unseen(&mut self, pages: &Bits, anon: &Bits, class: PageClass) {
-        let nr_pages = table::by_kind(pages, anon);
+        let nr_pages = table::by_kind(*pages, *anon);
         self.unseen.add(class, nr_pages.anon);
         self.unseen.add(PageClass::File, nr_pages.file);
     }
 
     /// Adds pages, of which the anonymous ones are of this class.
     fn add(&mut self, pages: &Bits, anon: &Bits, class: PageClass, stamps: &Stamps) {
-        table::ones(pages, |index| {
-            let class = match anon[index / 64] >> (index % 64) & 1 {
-                0 => PageClass::File,
-                _ => class,
+        bits::ones(*pages).for_each(|index| {
+            let class = match bits::has(anon, index) {
+                true => class,
+                false => PageClass::File,
             };
             let stamp = stamps[index];
             let Some(counts) = self.by_stamp.get_mut(stamp.index()) else {
@@ -351,20 +352,19 @@ impl Tally {
 
 impl Common {
     fn count(&self, owner: Owner, tally: &mut Tally, parts: &mut [Sums], total: &mut Sums) {
-        let mut all: Bits = [0; NR_ENTRIES / 64];
-        let mut elsewhere: Bits = [0; NR_ENTRIES / 64];
+        let (mut all, mut elsewhere) = (NONE, NONE);
         for (part, pages) in &self.parts {
             let Some(sums) = part.and_then(|part| parts.get_mut(part)) else {
-                table::insert_all(&mut elsewhere, pages);
+                elsewhere = bits::or(elsewhere, *pages);
                 continue;
             };
-            table::insert_all(&mut all, pages);
-            sums.shared += self.nr_pages(&table::and(pages, &self.mapped_beside(*part)));
+            all = bits::or(all, *pages);
+            sums.shared += self.nr_pages(&bits::and(*pages, self.mapped_beside(*part)));
             self.tally(owner, tally, pages);
             tally.flush([sums]);
         }
-        let outside = std::array::from_fn(|word| elsewhere[word] | self.by_strangers()[word]);
-        total.shared += self.nr_pages(&table::and(&all, &outside));
+        let outside = bits::or(elsewhere, self.by_strangers());
+        total.shared += self.nr_pages(&bits::and(all, outside));
         self.tally(owner, tally, &all);
         tally.flush([total]);
     }
@@ -375,11 +375,11 @@ impl Common {
             Owner::Family(_) => (PageClass::Anon, PageClass::Common),
             Owner::Object(_) => (PageClass::Shmem, PageClass::CommonShmem),
         };
-        let of_one = table::without(pages, &several);
-        for (pages, class) in [(of_one, alone), (table::and(pages, &several), common)] {
-            let unseen = table::and(&pages, &self.unseen);
+        let of_one = bits::without(*pages, several);
+        for (pages, class) in [(of_one, alone), (bits::and(*pages, several), common)] {
+            let unseen = bits::and(pages, self.unseen);
             tally.add_unseen(&unseen, &self.anon, class);
-            let seen = table::without(&pages, &self.unseen);
+            let seen = bits::without(pages, self.unseen);
             tally.add(&seen, &self.anon, class, self.stamps());
         }
     }

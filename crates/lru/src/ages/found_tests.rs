@@ -97,7 +97,7 @@ pub(super) fn tell(
             continue;
         }
         for place in mapped {
-            let mask = places::mask(place.first_page, place.end_page, table_no as u64);
+            let mask = bits::entries(place.first_page, place.end_page, table_no as u64);
             if mask != [0; 8] {
                 let is_private = place.home == Home::Private;
                 let told = Told {

@@ -3,8 +3,9 @@
 //! **Owns** that list. **Does not own** what may be taken of it: what several spaces map is in the list of each.
 
 use super::places::Standing;
-use super::table::{self, NR_ENTRIES, Stamp};
+use super::table::Stamp;
 use super::{Ledger, Run};
+use crate::bits::{self, NR_ENTRIES};
 use crate::ids::SpaceNo;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -31,7 +32,7 @@ impl Ledger {
         for place in of.places.iter().filter(is_known) {
             of.visit(place, &mut |table_no, table, mask| {
                 let stamps = table.stamps();
-                table::ones(&table::and(&table.present, mask), |index| {
+                bits::ones(bits::and(table.present, *mask)).for_each(|index| {
                     let page = table_no * NR_ENTRIES as u64 + index as u64;
                     let stamp = stamps[index];
                     let idle = self.walks.age(stamp.number());

@@ -7,7 +7,8 @@
 //! **Invariants** I1: what several spaces map, what can't be seen, and what has a page out of memory is no huge page here.
 
 use super::Ledger;
-use super::table::{Bits, Table, ones};
+use super::table::Table;
+use crate::bits::{self, Bits, NONE};
 use crate::ids::{GroupId, SpaceNo};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -38,13 +39,13 @@ impl Ledger {
     /// Base pages that were accessed within so long where a huge page was split; `None`: it is still huge, or gone.
     pub fn nr_used_parts(&self, (space, table_no): HugePage, within: Duration) -> Option<u64> {
         let table = self.spaces.get(&space)?.tables.get(&table_no)?;
-        let is_there = !table.is_huge && table.present != [0; 8];
+        let is_there = !table.is_huge && table.present != NONE;
         is_there.then(|| self.nr_used(table, &table.present, within))
     }
 
     fn nr_used(&self, table: &Table, pages: &Bits, within: Duration) -> u64 {
         let (stamps, mut nr_used) = (table.stamps(), 0);
-        ones(pages, |index| {
+        bits::ones(*pages).for_each(|index| {
             let is_used = self.walks.age(stamps[index].number()) < within;
             nr_used += u64::from(is_used);
         });
@@ -53,7 +54,7 @@ impl Ledger {
 }
 
 fn is_whole(table: &Table) -> bool {
-    let (all, none) = ([u64::MAX; 8], [0; 8]);
+    let (all, none) = ([u64::MAX; 8], NONE);
     table.is_huge
         && (table.present, table.anon) == (all, all)
         && (table.several, table.unseen) == (none, none)

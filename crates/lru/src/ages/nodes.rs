@@ -18,10 +18,11 @@
 //! - I1: a page that is not in memory has no streak and was not moved.
 //! - I2: a page whose node was never told is on none, and fits no query that asks for nodes.
 
-use super::on_nodes::{Moved, NODE_BITS, NONE, On, OnNodes, either};
+use super::on_nodes::{Moved, NODE_BITS, On, OnNodes, either};
 use super::places::masks;
-use super::table::{self, Bits, NrPages, Stamp, Table};
+use super::table::{self, NrPages, Stamp, Table};
 use super::{Counted, Ledger, Run};
+use crate::bits::{self, Bits, NONE};
 use crate::ids::{NodeId, NodeSet, SpaceNo};
 use std::time::Duration;
 
@@ -57,11 +58,8 @@ impl Table {
             return Ok(());
         };
         let known = nodes.streak.iter().chain(&nodes.up).chain(&nodes.down);
-        let known = known.fold(NONE, |mut all, plane| {
-            table::insert_all(&mut all, plane);
-            all
-        });
-        match table::is_empty(&table::without(&known, &self.present)) {
+        let known = known.fold(NONE, |all, plane| bits::or(all, *plane));
+        match bits::is_empty(bits::without(known, self.present)) {
             true => Ok(()),
             false => Err("a page that is not in memory is used or was moved".to_owned()),
         }
@@ -83,18 +81,16 @@ impl Ledger {
         };
         let mut now_accessed = NONE;
         let stamps = table.stamps();
-        table::ones(&table::and(&table.present, mask), |index| {
+        bits::ones(bits::and(table.present, *mask)).for_each(|index| {
             if stamps[index] == accessed {
-                now_accessed[index / 64] |= 1 << (index % 64);
+                bits::insert(&mut now_accessed, index);
             }
         });
         table.forget_moves();
-        let present = table::and(&table.present, mask);
+        let present = bits::and(table.present, *mask);
         let nodes = table.nodes.get_or_insert_with(OnNodes::new);
         for (plane, told) in nodes.node.iter_mut().zip(node) {
-            for word in 0..plane.len() {
-                plane[word] = plane[word] & !mask[word] | told[word] & mask[word];
-            }
+            *plane = bits::or(bits::without(*plane, *mask), bits::and(*told, *mask));
         }
         nodes.walked(&present, &now_accessed, walk);
     }
@@ -110,22 +106,22 @@ impl Ledger {
                 let Some(table) = space.tables.get_mut(&table_no) else {
                     continue;
                 };
-                let pages = table::and(&mask, &table.present);
+                let pages = bits::and(mask, table.present);
                 let Some(nodes) = table.nodes.as_mut() else {
                     continue;
                 };
-                sum.nr_pages += table::by_kind(&pages, &table.anon);
+                sum.nr_pages += table::by_kind(pages, table.anon);
                 let (way, other) = match is_up {
                     true => (&mut nodes.up, &nodes.down),
                     false => (&mut nodes.down, &nodes.up),
                 };
-                let back = table::by_kind(&table::and(&pages, &either(other)), &table.anon);
+                let back = table::by_kind(bits::and(pages, either(other)), table.anon);
                 sum.nr_back_pages += back.total();
-                table::insert_all(&mut way[0], &pages);
+                way[0] = bits::or(way[0], pages);
                 for (bit, plane) in nodes.node.iter_mut().enumerate() {
                     match to.0 >> bit & 1 {
-                        0 => *plane = table::without(plane, &pages),
-                        _ => table::insert_all(plane, &pages),
+                        0 => *plane = bits::without(*plane, pages),
+                        _ => *plane = bits::or(*plane, pages),
                     }
                 }
             }

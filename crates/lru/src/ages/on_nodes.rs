@@ -4,7 +4,7 @@
 //!
 //! **Invariants** I1: a streak counts walks in a row: one that did not tell of the table ends it.
 
-use super::bits::{self, Bits, NR_ENTRIES};
+use crate::bits::{self, Bits, NONE};
 use crate::ids::{NodeId, NodeSet};
 
 /// Bits of a node's number.
@@ -15,8 +15,6 @@ const UNKNOWN: usize = (1 << NODE_BITS) - 1;
 const STREAK_BITS: usize = 3;
 /// Walks in a row that are told apart.
 pub const STREAK_MAX: u8 = (1 << STREAK_BITS) - 1;
-
-pub(super) const NONE: Bits = [0; NR_ENTRIES / 64];
 
 /// What is wanted of pages beside their age.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +56,7 @@ pub(super) struct OnNodes {
 }
 
 pub(super) fn either(pair: &[Bits; 2]) -> Bits {
-    std::array::from_fn(|word| pair[0][word] | pair[1][word])
+    bits::or(pair[0], pair[1])
 }
 
 /// Pages whose number, bit by bit in `planes`, is this one.
@@ -92,30 +90,26 @@ impl OnNodes {
 
     fn on(&self, nodes: NodeSet) -> Bits {
         let wanted = (0..UNKNOWN).filter(|node| nodes.contains(NodeId(*node as u8)));
-        wanted.fold(NONE, |mut on, node| {
-            bits::insert_all(&mut on, &self.at(node));
-            on
-        })
+        wanted.fold(NONE, |on, node| bits::or(on, self.at(node)))
     }
 
     fn at_least(&self, streak: u8) -> Bits {
         let streaks = usize::from(streak)..=usize::from(STREAK_MAX);
-        streaks.fold(NONE, |mut all, streak| {
-            bits::insert_all(&mut all, &of_number(&self.streak, streak));
-            all
+        streaks.fold(NONE, |all, streak| {
+            bits::or(all, of_number(&self.streak, streak))
         })
     }
 
     fn restless(&self) -> Bits {
-        bits::and(&either(&self.up), &either(&self.down))
+        bits::and(either(&self.up), either(&self.down))
     }
 
     pub(super) fn fitting(&self, on: &On) -> Bits {
-        let fit = bits::and(&self.on(on.nodes), &self.at_least(on.streak_min));
+        let fit = bits::and(self.on(on.nodes), self.at_least(on.streak_min));
         match on.moved {
             Moved::Any => fit,
-            Moved::NotUp => bits::without(&fit, &either(&self.up)),
-            Moved::NotBoth => bits::without(&fit, &self.restless()),
+            Moved::NotUp => bits::without(fit, either(&self.up)),
+            Moved::NotBoth => bits::without(fit, self.restless()),
         }
     }
 
@@ -123,7 +117,7 @@ impl OnNodes {
     pub(super) fn forget(&mut self, gone: &Bits) {
         let moves = self.up.iter_mut().chain(&mut self.down);
         for plane in self.streak.iter_mut().chain(moves) {
-            *plane = bits::without(plane, gone);
+            *plane = bits::without(*plane, *gone);
         }
     }
 

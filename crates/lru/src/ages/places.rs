@@ -2,7 +2,7 @@
 //!
 //! **Owns** the words, and the arithmetic from pages to entries of tables. **Does not own** what is in memory (`table`).
 
-use super::table::{Bits, NR_ENTRIES};
+use crate::bits::{self, Bits, NR_ENTRIES};
 
 /// Number of something that several spaces can map: a file, a piece of shared memory. The caller gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -60,22 +60,7 @@ pub(super) fn masks(first: u64, end: u64) -> impl Iterator<Item = (u64, Bits)> {
     } else {
         0..0
     };
-    tables.map(move |table_no| (table_no, mask(first, end, table_no)))
-}
-
-/// The entries of a table that pages `first..end` cover.
-pub(super) fn mask(first: u64, end: u64, table_no: u64) -> Bits {
-    let start = table_no * NR_ENTRIES as u64;
-    let clamp = |page: u64| page.clamp(start, start + NR_ENTRIES as u64) - start;
-    let (low, high) = (clamp(first), clamp(end));
-    std::array::from_fn(|word| {
-        let begin = word as u64 * 64;
-        let (low, high) = (low.clamp(begin, begin + 64), high.clamp(begin, begin + 64));
-        match high - low {
-            0 => 0,
-            nr_bits => (u64::MAX >> (64 - nr_bits)) << (low - begin),
-        }
-    })
+    tables.map(move |table_no| (table_no, bits::entries(first, end, table_no)))
 }
 
 /// The entries of a table that lie in any place.
@@ -85,12 +70,10 @@ pub(super) fn covered(places: &[Place], table_no: u64) -> Bits {
     let touching = places[first..]
         .iter()
         .take_while(|place| place.first_page < start + NR_ENTRIES as u64);
-    let mut covered = [0; 8];
-    for place in touching {
-        let mask = mask(place.first_page, place.end_page, table_no);
-        for (word, more) in covered.iter_mut().zip(mask) {
-            *word |= more;
-        }
-    }
-    covered
+    touching.fold(bits::NONE, |covered, place| {
+        bits::or(
+            covered,
+            bits::entries(place.first_page, place.end_page, table_no),
+        )
+    })
 }

@@ -7,12 +7,9 @@
 //!   can't be seen among present.
 //! - I2: present and taken pages have a stamp each, others have none: a table with few pages takes little memory.
 
-use super::bits::{nr_ones, ones_of};
 use super::on_nodes::OnNodes;
+use crate::bits::{Bits, NONE, NR_ENTRIES, and, count, has, is_empty, ones, ones_of, or, without};
 use crate::ids::Kind;
-
-pub use super::bits::{Bits, NR_ENTRIES};
-pub(super) use super::bits::{and, insert_all, is_empty, ones, without};
 
 counts! {
     /// Pages by kind.
@@ -156,18 +153,18 @@ pub(super) struct Table {
 /// A stamp for each entry; of one that holds no page anything.
 pub(super) type Stamps = [Stamp; NR_ENTRIES];
 
-pub(super) fn by_kind(pages: &Bits, anon: &Bits) -> NrPages {
-    let nr_anon = nr_ones(&and(pages, anon));
+pub(super) fn by_kind(pages: Bits, anon: Bits) -> NrPages {
+    let nr_anon = count(and(pages, anon));
     NrPages {
         anon: nr_anon,
-        file: nr_ones(pages) - nr_anon,
+        file: count(pages) - nr_anon,
     }
 }
 
 pub(super) fn kind_at(anon: &Bits, index: usize) -> Kind {
-    match anon[index / 64] >> (index % 64) & 1 {
-        0 => Kind::File,
-        _ => Kind::Anon,
+    match has(anon, index) {
+        true => Kind::Anon,
+        false => Kind::File,
     }
 }
 
@@ -177,7 +174,7 @@ fn stamp_word(stamps: &mut Stamps, word: usize, bits: u64, stamp: Stamp) {
     match bits {
         0 => {}
         u64::MAX => stamps.fill(stamp),
-        bits => ones_of(0, bits, |index| stamps[index] = stamp),
+        bits => ones_of(0, bits).for_each(|index| stamps[index] = stamp),
     }
 }
 
@@ -197,7 +194,7 @@ impl Table {
                     stamps[word * 64..word * 64 + 64].copy_from_slice(of_word);
                     packed = rest.iter();
                 }
-                pages => ones_of(word, pages, |index| {
+                pages => ones_of(word, pages).for_each(|index| {
                     stamps[index] = packed.next().copied().unwrap_or_default();
                 }),
             }
@@ -209,13 +206,13 @@ impl Table {
     fn change<T>(&mut self, by: impl FnOnce(&mut Table, &mut Stamps) -> T) -> T {
         let mut stamps = self.stamps();
         let result = by(self, &mut stamps);
-        let pages: Bits = std::array::from_fn(|word| self.present[word] | self.taken[word]);
-        let nr_pages = nr_ones(&pages) as usize;
+        let pages = or(self.present, self.taken);
+        let nr_pages = count(pages) as usize;
         if self.packed.len() != nr_pages {
             self.packed = vec![Stamp::default(); nr_pages].into();
         }
         let mut packed = self.packed.iter_mut();
-        ones(&pages, |index| {
+        ones(pages).for_each(|index| {
             if let Some(stamp) = packed.next() {
                 *stamp = stamps[index];
             }
@@ -270,7 +267,7 @@ impl Table {
             let anon = told.anon[word] & resident;
             let new = resident & !self.present[word];
             let returned = resident & self.taken[word];
-            ones_of(word, returned, |index| {
+            ones_of(word, returned).for_each(|index| {
                 let taken_as = kind_at(&self.anon, index);
                 let bit = 1 << (index % 64);
                 let back_as = if anon & bit != 0 {
@@ -288,14 +285,14 @@ impl Table {
             });
             let empty = told.empty[word] & mask & !resident;
             let freed = self.taken[word] & empty;
-            ones_of(word, freed, |index| {
+            ones_of(word, freed).for_each(|index| {
                 each(Change::Freed(kind_at(&self.anon, index)));
             });
             let went = match goes_by_amount {
                 true => self.present[word] & mask & !resident & !empty,
                 false => 0,
             };
-            ones_of(word, went, |index| {
+            ones_of(word, went).for_each(|index| {
                 let number = stamps[index].number();
                 each(Change::Went(kind_at(&self.anon, index), number));
             });
@@ -312,7 +309,7 @@ impl Table {
             };
             // Of what can be seen again nothing is known of the time before.
             let regained = self.unseen[word] & resident & !unseen;
-            ones_of(word, used & !new & !regained, |index| {
+            ones_of(word, used & !new & !regained).for_each(|index| {
                 let number = stamps[index].number();
                 if number + 1 < now.number {
                     each(Change::Used(kind_at(&self.anon, index), number));
@@ -325,32 +322,30 @@ impl Table {
     }
 
     pub(super) fn set_several(&mut self, known: &Bits, several: &Bits) {
-        for word in 0..known.len() {
-            let known = known[word] & self.present[word];
-            self.several[word] = self.several[word] & !known | several[word] & known;
-        }
+        let known = and(*known, self.present);
+        self.several = or(without(self.several, known), and(*several, known));
     }
 
     /// Present pages of the mask are mapped by several.
     pub(super) fn stay(&mut self, mask: &Bits) {
-        insert_all(&mut self.several, &and(&self.present, mask));
+        self.several = or(self.several, and(self.present, *mask));
     }
 
     /// Pages of files count as mapped by one until more is known.
     pub(super) fn may_go_again(&mut self) {
-        self.several = and(&self.several, &self.anon);
+        self.several = and(self.several, self.anon);
     }
 
     /// Nothing of it is in memory.
     pub(super) fn forget_present(&mut self) {
-        self.keep([0; 8], self.taken);
+        self.keep(NONE, self.taken);
     }
 
     /// Its pages of files were taken; anonymous ones would have left their place in swap.
     pub(super) fn lose_files(&mut self, covered: &Bits, number: u16, each: &mut dyn FnMut(Change)) {
-        let went = and(&without(&self.present, &self.anon), covered);
+        let went = and(without(self.present, self.anon), *covered);
         let stamps = self.stamps();
-        ones(&went, |index| {
+        ones(went).for_each(|index| {
             each(Change::Went(Kind::File, stamps[index].number()));
         });
         self.take(&went, number);
@@ -358,9 +353,9 @@ impl Table {
 
     /// Forgets what nothing maps any more; returns how much of it was taken.
     pub(super) fn forget_outside(&mut self, covered: &Bits) -> NrPages {
-        let dropped = without(&self.taken, covered);
-        let nr_dropped = by_kind(&dropped, &self.anon);
-        let (present, taken) = (and(&self.present, covered), and(&self.taken, covered));
+        let dropped = without(self.taken, *covered);
+        let nr_dropped = by_kind(dropped, self.anon);
+        let (present, taken) = (and(self.present, *covered), and(self.taken, *covered));
         if (present, taken) != (self.present, self.taken) {
             self.keep(present, taken);
         }
@@ -370,63 +365,61 @@ impl Table {
     fn keep(&mut self, present: Bits, taken: Bits) {
         self.change(|table, _| {
             (table.present, table.taken) = (present, taken);
-            table.several = and(&table.several, &present);
-            table.unseen = and(&table.unseen, &present);
-            for word in 0..table.anon.len() {
-                table.anon[word] &= present[word] | taken[word];
-            }
+            table.several = and(table.several, present);
+            table.unseen = and(table.unseen, present);
+            table.anon = and(table.anon, or(present, taken));
         });
         self.forget_moves();
     }
 
     /// Notes that present pages of the mask were taken; returns how many.
     pub(super) fn take(&mut self, mask: &Bits, number: u16) -> NrPages {
-        let going = and(&self.present, mask);
-        self.change(|_, stamps| ones(&going, |index| stamps[index] = Stamp::seen(number)));
-        self.present = without(&self.present, &going);
-        self.several = without(&self.several, &going);
-        self.unseen = without(&self.unseen, &going);
-        insert_all(&mut self.taken, &going);
+        let going = and(self.present, *mask);
+        self.change(|_, stamps| ones(going).for_each(|index| stamps[index] = Stamp::seen(number)));
+        self.present = without(self.present, going);
+        self.several = without(self.several, going);
+        self.unseen = without(self.unseen, going);
+        self.taken = or(self.taken, going);
         self.forget_moves();
-        by_kind(&going, &self.anon)
+        by_kind(going, self.anon)
     }
 
     /// Calls `each` with the index of every taken page, and the walk before it was.
     pub(super) fn taken(&self, mut each: impl FnMut(usize, u16)) {
         let stamps = self.stamps();
-        ones(&self.taken, |index| each(index, stamps[index].number()));
+        ones(self.taken).for_each(|index| each(index, stamps[index].number()));
     }
 
     /// Taken pages of the mask.
     pub(super) fn nr_taken_in(&self, mask: &Bits) -> NrPages {
-        by_kind(&and(&self.taken, mask), &self.anon)
+        by_kind(and(self.taken, *mask), self.anon)
     }
 
     pub(super) fn nr_taken(&self) -> NrPages {
-        by_kind(&self.taken, &self.anon)
+        by_kind(self.taken, self.anon)
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        is_empty(&self.present) && is_empty(&self.taken)
+        is_empty(self.present) && is_empty(self.taken)
     }
 
     pub(super) fn validate(&self, nr_walks: usize, nr_space_walks: u64) -> Result<(), String> {
-        if !is_empty(&and(&self.present, &self.taken)) {
+        if !is_empty(and(self.present, self.taken)) {
             return Err("a page is in memory and taken".to_owned());
         }
-        if !is_empty(&without(&without(&self.anon, &self.present), &self.taken)) {
+        if !is_empty(without(without(self.anon, self.present), self.taken)) {
             return Err("an anonymous page is neither in memory nor taken".to_owned());
         }
-        if !is_empty(&without(&self.several, &self.present)) {
+        if !is_empty(without(self.several, self.present)) {
             return Err("a page of several mappers is not in memory".to_owned());
         }
-        if !is_empty(&without(&self.unseen, &self.present)) {
+        if !is_empty(without(self.unseen, self.present)) {
             return Err("a page that can't be seen is not in memory".to_owned());
         }
         if u64::from(self.told_in) > nr_space_walks {
             return Err(format!("told in walk {} of {nr_space_walks}", self.told_in));
         }
-        if self.packed.len() as u64 != nr_ones(&self.present) + nr_ones(&self.taken) {
+        if self.packed.len() as u64 != count(self.present) + count(self.taken) {
             return Err("there are more or fewer stamps than pages".to_owned());
         }
         let is_given = |stamp: &Stamp| usize::from(stamp.number()) < nr_walks;

@@ -79,20 +79,6 @@ pub(super) fn decode(rest: &mut &[u8]) -> Option<PageBits> {
     }
 }
 
-/// The set bits, lowest first.
-pub(super) fn ones(bits: PageBits) -> impl Iterator<Item = u64> {
-    bits.into_iter().enumerate().flat_map(|(word, mut left)| {
-        std::iter::from_fn(move || {
-            if left == 0 {
-                return None;
-            }
-            let bit = u64::from(left.trailing_zeros());
-            left &= left - 1;
-            Some(word as u64 * 64 + bit)
-        })
-    })
-}
-
 /// The next run of set bits from `from` on: its first bit and the one behind its last.
 fn next_run(bits: &PageBits, from: u32) -> Option<(u32, u32)> {
     let first = next_with(from, |word| bits[word])?;
@@ -143,13 +129,6 @@ mod tests {
         fn any_bytes_are_decoded_or_refused(content in prop::collection::vec(any::<u8>(), 0..300)) {
             let mut rest = content.as_slice();
             while decode(&mut rest).is_some() {}
-        }
-
-        #[test]
-        fn ones_are_the_bits_that_are_set(bits in any_bits()) {
-            let expected: Vec<u64> =
-                (0..512).filter(|bit| bits[*bit as usize / 64] >> (bit % 64) & 1 == 1).collect();
-            prop_assert_eq!(ones(bits).collect::<Vec<_>>(), expected);
         }
     }
 

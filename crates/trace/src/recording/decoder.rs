@@ -21,6 +21,7 @@ use super::{
 };
 use crate::access::{Access, Backing, Freed, FreedPages, Op, PageKey, Via};
 use crate::strata::varint::{pop, pop_signed};
+use strata_lru::bits;
 
 /// Freed pages that wait to be asked for: 16 GiB freed between two batches of accesses, in 128 MiB. Further
 /// ones are taken for still in use, and counted.
@@ -287,8 +288,7 @@ impl Decoder {
     fn append(&mut self, of: Space, at_us: u64, piece: &Piece, accesses: &mut Vec<Access>) {
         let space = of.number;
         let handed_out = self.handed_out(space, piece.table);
-        let among = |bits: PageBits| std::array::from_fn(|word| bits[word] & handed_out[word]);
-        let gone: PageBits = among(piece.gone);
+        let gone = bits::and(piece.gone, handed_out);
         if gone != NO_PAGES {
             if let Some(freed) = &mut self.freed {
                 let freed_page = |bit| Freed {
@@ -299,9 +299,9 @@ impl Decoder {
                     time_us: at_us,
                 };
                 let room = FREED_KEPT_MAX - freed.len();
-                freed.extend(bitmap::ones(gone).take(room).map(freed_page));
-                let nr_gone = super::count(gone) as usize;
-                self.info.nr_left_out += nr_gone.saturating_sub(room) as u64;
+                freed.extend(bits::ones(gone).take(room).map(freed_page));
+                let nr_gone = bits::count(gone);
+                self.info.nr_left_out += nr_gone.saturating_sub(room as u64);
             }
             self.lives.end(space, piece.table, gone);
             self.info.nr_left_out += self.lives.take_nr_left_out();
@@ -310,8 +310,8 @@ impl Decoder {
             true => Backing::Code,
             false => Backing::File,
         };
-        let has = |bits: &PageBits, bit: u64| bits[bit as usize / 64] >> (bit % 64) & 1 == 1;
-        accesses.extend(bitmap::ones(among(piece.touched())).map(|bit| Access {
+        let touched = bits::and(piece.touched(), handed_out);
+        accesses.extend(bits::ones(touched).map(|bit| Access {
             key: PageKey {
                 space,
                 page: self.lives.page(space, piece.table, bit),
@@ -319,11 +319,11 @@ impl Decoder {
             time_us: at_us,
             size_bytes: 0,
             group: 0,
-            backing: match has(&piece.anon, bit) {
+            backing: match bits::has(&piece.anon, bit) {
                 true => Backing::Anon,
                 false => of_file,
             },
-            op: match has(&piece.written, bit) {
+            op: match bits::has(&piece.written, bit) {
                 true => Op::Write,
                 false => Op::Read,
             },

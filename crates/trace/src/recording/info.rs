@@ -8,7 +8,8 @@
 use std::collections::BTreeMap;
 
 use super::names::Name;
-use super::{About, AreaName, FileName, Piece, SpaceName, WalkKind, count};
+use super::{About, AreaName, FileName, Piece, SpaceName, WalkKind};
+use strata_lru::bits::count;
 
 /// Spaces, mappings and files, of each so many, whose names are kept.
 const NAMES_MAX: usize = 1 << 16;
@@ -83,8 +84,7 @@ impl RecordingInfo {
     /// Counts a piece of an address space, or of the file with this number.
     pub(super) fn add_piece(&mut self, kind: WalkKind, file: Option<u32>, piece: &Piece) {
         let [accessed, appeared, gone, evicted] =
-            [piece.accessed, piece.appeared, piece.gone, piece.evicted]
-                .map(|bits| u64::from(count(bits)));
+            [piece.accessed, piece.appeared, piece.gone, piece.evicted].map(count);
         if kind == WalkKind::Interval {
             self.nr_appeared += appeared;
         }

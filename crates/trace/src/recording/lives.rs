@@ -11,7 +11,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{PAGE_BITS, PageBits, TABLE_PAGES, bitmap};
+use super::{PAGE_BITS, PageBits, TABLE_PAGES};
+use strata_lru::bits;
 
 /// Tables with freed pages: 128 GiB of them, and 32 MiB of counts.
 const NR_TABLES_KEPT_MAX: usize = 1 << 16;
@@ -28,15 +29,15 @@ impl Lives {
     pub(super) fn end(&mut self, space: u32, table: u64, gone: PageBits) {
         let key = (space, table);
         if self.tables.len() >= NR_TABLES_KEPT_MAX && !self.tables.contains_key(&key) {
-            self.nr_left_out += u64::from(super::count(gone));
+            self.nr_left_out += bits::count(gone);
             return;
         }
         let counts = self
             .tables
             .entry(key)
             .or_insert_with(|| Box::new([0; TABLE_PAGES as usize]));
-        for bit in bitmap::ones(gone) {
-            let count = &mut counts[bit as usize];
+        for bit in bits::ones(gone) {
+            let count = &mut counts[bit];
             *count = count.wrapping_add(1);
         }
     }
@@ -47,10 +48,10 @@ impl Lives {
     }
 
     /// The page number of a page of the table, its lives above its own bits.
-    pub(super) fn page(&self, space: u32, table: u64, bit: u64) -> u64 {
-        let page = table * TABLE_PAGES + bit;
+    pub(super) fn page(&self, space: u32, table: u64, bit: usize) -> u64 {
+        let page = table * TABLE_PAGES + bit as u64;
         let life = self.tables.get(&(space, table));
-        let life = life.map_or(0, |counts| counts[bit as usize]);
+        let life = life.map_or(0, |counts| counts[bit]);
         page | u64::from(life) << PAGE_BITS
     }
 

@@ -37,12 +37,12 @@ pub use names::{About, AreaName, FileName, NameKnown, SpaceName};
 pub use writer::RecordingWriter;
 
 use crate::strata::varint;
+use strata_lru::bits::{count, or};
 
 /// A bit for each of the 512 pages of a page table; bit `i` of word `i / 64`.
-pub type PageBits = [u64; 8];
-
+pub use strata_lru::bits::Bits as PageBits;
 /// No page.
-pub const NO_PAGES: PageBits = [0; 8];
+pub use strata_lru::bits::NONE as NO_PAGES;
 
 /// Pages of a table.
 const TABLE_PAGES: u64 = 512;
@@ -76,17 +76,17 @@ pub struct Piece {
 impl Piece {
     /// Pages that count as accessed when the recording is read as a trace.
     pub fn touched(&self) -> PageBits {
-        union(self.accessed, self.appeared)
+        or(self.accessed, self.appeared)
     }
 
     /// Number of pages that count as accessed.
     pub fn nr_touched(&self) -> u32 {
-        count(self.touched())
+        count(self.touched()) as u32
     }
 
     /// Pages of which it tells anything.
     pub fn told(&self) -> PageBits {
-        union(self.touched(), union(self.gone, self.evicted))
+        or(self.touched(), or(self.gone, self.evicted))
     }
 }
 
@@ -137,14 +137,6 @@ pub enum Told {
     Piece(Piece),
     /// The space ends, in the walk.
     End(SpaceEnd),
-}
-
-fn union(a: PageBits, b: PageBits) -> PageBits {
-    std::array::from_fn(|word| a[word] | b[word])
-}
-
-fn count(bits: PageBits) -> u32 {
-    bits.iter().map(|word| word.count_ones()).sum()
 }
 
 /// Appends a text: its length, then its bytes.

@@ -10,10 +10,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::Write;
+use strata_lru::bits::{and, count};
 
 use super::{
     About, AreaName, FileName, NO_PAGES, PageBits, Piece, SpaceEnd, SpaceName, WalkKind, bitmap,
-    count, names,
+    names,
 };
 use crate::error::TraceError;
 use crate::strata::varint::{push, push_signed};
@@ -186,9 +187,9 @@ impl<W: Write> RecordingWriter<W> {
         self.make_room()?;
         debug_assert!(piece.anon == NO_PAGES || self.space.is_some_and(|(_, is_file)| !is_file));
         let touched = piece.touched();
-        let written = std::array::from_fn(|word| piece.written[word] & touched[word]);
+        let written = and(piece.written, touched);
         let told = piece.told();
-        let anon: PageBits = std::array::from_fn(|word| piece.anon[word] & told[word]);
+        let anon = and(piece.anon, told);
         // One bit says it where all pages are of a kind.
         let mixed = if anon == told { NO_PAGES } else { anon };
         let bitmaps = [
@@ -220,7 +221,7 @@ impl<W: Write> RecordingWriter<W> {
             bitmap::encode(bits, &mut self.content);
         }
         self.nr_records += 1;
-        self.nr_accesses += u64::from(count(touched));
+        self.nr_accesses += count(touched);
         Ok(())
     }
 

@@ -314,8 +314,8 @@ mod tests {
     use crate::test_mapping::mapping;
     use strata_linux::access::{TableRecord, TableShape};
     use strata_linux::addr::{PAGE_BYTES, TableNo};
-    use strata_linux::bits;
     use strata_linux::process::MappingClass;
+    use strata_lru::bits;
 
     /// Tells a walk of a space that has so many pages, of which the first ones were accessed.
     fn tell(groups: &mut IdleGroups, space: SpaceNo, nr_pages: usize, nr_accessed: usize) {

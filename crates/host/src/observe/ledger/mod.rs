@@ -41,11 +41,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
-use strata_linux::access::{Bits512, TableShape};
+use strata_linux::access::TableShape;
 use strata_linux::addr::{PAGE_BYTES, TableNo};
 use strata_linux::nodes::{Nodes, NodesError};
 use strata_linux::process::{FilePart, Mapping, MappingClass, Process, Unreclaimable};
 use strata_lru::ages::{Home, Ledger, ObjectNo, Place, Standing, Told};
+use strata_lru::bits::Bits;
 use strata_lru::{GroupId, NodeId, NodeSet, SpaceNo};
 
 /// The group of those who only look: they ask by parts.
@@ -369,20 +370,19 @@ impl Visitor for AgedPages {
 
     fn piece(&mut self, piece: &Piece<'_>) {
         let told = Told {
-            mask: piece.mask.0,
-            resident: piece.resident().0,
-            accessed: piece.accessed().0,
-            anon: piece.anon().0,
-            empty: piece.empty().0,
-            unseen: piece.unseen.0,
+            mask: piece.mask,
+            resident: piece.resident(),
+            accessed: piece.accessed(),
+            anon: piece.anon(),
+            empty: piece.empty(),
+            unseen: piece.unseen,
         };
         let (space, table) = (SpaceNo(piece.space.0), piece.record.table.0);
         self.ledger.told(space, table, &told);
         let is_huge = piece.record.shape == TableShape::Huge;
         self.ledger.is_huge(space, table, is_huge);
         if let Some(node) = &piece.record.node {
-            self.ledger
-                .placed(space, table, &piece.mask.0, &node.map(|bits| bits.0));
+            self.ledger.placed(space, table, &piece.mask, node);
         }
     }
 
@@ -390,9 +390,9 @@ impl Visitor for AgedPages {
         self.families.is_due(space)
     }
 
-    fn mappers(&mut self, space: SpaceNo, table: TableNo, known: Bits512, several: Bits512) {
+    fn mappers(&mut self, space: SpaceNo, table: TableNo, known: Bits, several: Bits) {
         self.ledger
-            .mapped_by_several(space, table.0, &known.0, &several.0);
+            .mapped_by_several(space, table.0, &known, &several);
     }
 
     fn end(&mut self, space: SpaceNo, is_whole: bool) {

@@ -4,8 +4,8 @@ use super::*;
 use crate::test_mapping;
 use strata_linux::access::TableRecord;
 use strata_linux::addr::TABLE_ENTRIES;
-use strata_linux::bits;
 use strata_linux::process::Device;
+use strata_lru::bits;
 
 fn mapping(first_page: u64, end_page: u64, class: MappingClass, name: &str) -> Mapping {
     Mapping {
@@ -44,7 +44,7 @@ fn tell(
                 mapping,
                 mapping_index,
                 record: &record,
-                mask: bits::entries(mapping.range, record.table),
+                mask: record.table.covered_by(mapping.range),
                 unseen: bits::NONE,
             };
             if !bits::is_empty(piece.mask) {
@@ -209,7 +209,7 @@ fn a_guests_memory_is_neither_idle_nor_used() {
         for (table_no, mapping) in [(0, &mappings[0]), (1, &mappings[1])] {
             let mut record = TableRecord::empty(TableNo(table_no), TableShape::Pages);
             record.present = bits::run(0, 300);
-            let mask = bits::entries(mapping.range, record.table);
+            let mask = record.table.covered_by(mapping.range);
             pages.piece(&Piece {
                 space: HERE,
                 mapping,

@@ -24,9 +24,8 @@ use std::io::Write;
 use strata_trace::TraceError;
 use strata_trace::recording::{FileName, Piece, RecordingWriter, SpaceEnd};
 
-use strata_linux::access::Bits512;
 use strata_linux::addr::TABLE_ENTRIES;
-use strata_linux::bits;
+use strata_lru::bits::{self, Bits};
 
 /// Pages of a file that are told of together.
 const TABLE_PAGES: u64 = TABLE_ENTRIES as u64;
@@ -41,11 +40,11 @@ const PAGES_MAX: u64 = 1 << 44;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct TableState {
     /// In memory, and mapped by nobody.
-    held: Bits512,
+    held: Bits,
     /// To be written, being written, or locked in memory.
-    busy: Bits512,
+    busy: Bits,
     /// How often the kernel has counted a read: bit `i` of the number of each page.
-    reads: [Bits512; COUNT_BITS],
+    reads: [Bits; COUNT_BITS],
 }
 
 /// What a census found in one table of a file.
@@ -53,7 +52,7 @@ struct TableState {
 pub(super) struct FoundTable {
     now: TableState,
     /// Came to memory since the census before.
-    arrived: Bits512,
+    arrived: Bits,
 }
 
 /// The pages of a file, as a census found them.
@@ -68,7 +67,7 @@ impl FoundPages {
     pub(super) fn hold(&mut self, first: u64, nr_pages: u64, nr_reads: u32, is_busy: bool) {
         for (table, bit) in places(first, nr_pages) {
             let found = &mut self.tables.entry(table).or_default().now;
-            if !bits::has(found.held, bit) {
+            if !bits::has(&found.held, bit) {
                 self.nr_held += 1;
             }
             bits::insert(&mut found.held, bit);
@@ -93,7 +92,7 @@ impl FoundPages {
     /// Whether the page is in memory.
     pub(super) fn has(&self, page: u64) -> bool {
         let table = self.tables.get(&(page / TABLE_PAGES));
-        table.is_some_and(|found| bits::has(found.now.held, (page % TABLE_PAGES) as usize))
+        table.is_some_and(|found| bits::has(&found.now.held, (page % TABLE_PAGES) as usize))
     }
 
     /// Whether nothing was found, in memory or on its way through.
@@ -141,7 +140,7 @@ pub(super) struct ListedFile {
 impl TableState {
     /// Takes what was found, and says what is new, in two parts: one after the other a page may have come and gone, or gone
     /// and come. `cut` are the pages that are not in the file any more.
-    fn change(&mut self, found: &FoundTable, cut: Bits512) -> [Piece; 2] {
+    fn change(&mut self, found: &FoundTable, cut: Bits) -> [Piece; 2] {
         let arrived = found.arrived;
         let (before, found) = (std::mem::replace(self, found.now), found.now);
         let stayed = bits::and(before.held, found.held);
@@ -162,17 +161,17 @@ impl TableState {
         let dirtied = bits::without(found.busy, before.busy);
         let read_or_written = bits::or(read, bits::and(dirtied, stayed));
         let first = Piece {
-            accessed: bits::without(read_or_written, came_back).0,
-            appeared: bits::or(appeared, passed).0,
-            gone: bits::and(lost, cut).0,
-            evicted: bits::or(bits::without(lost, cut), came_back).0,
-            written: dirtied.0,
+            accessed: bits::without(read_or_written, came_back),
+            appeared: bits::or(appeared, passed),
+            gone: bits::and(lost, cut),
+            evicted: bits::or(bits::without(lost, cut), came_back),
+            written: dirtied,
             ..Piece::default()
         };
         let second = Piece {
-            appeared: came_back.0,
-            evicted: passed.0,
-            written: dirtied.0,
+            appeared: came_back,
+            evicted: passed,
+            written: dirtied,
             ..Piece::default()
         };
         [first, second]
@@ -180,7 +179,7 @@ impl TableState {
 }
 
 /// Where the second of two numbers, given by their bits, is larger.
-fn grown(before: [Bits512; COUNT_BITS], after: [Bits512; COUNT_BITS]) -> Bits512 {
+fn grown(before: [Bits; COUNT_BITS], after: [Bits; COUNT_BITS]) -> Bits {
     let all = bits::run(0, TABLE_ENTRIES);
     let highest_first = before.into_iter().zip(after).rev();
     let (larger, _) = highest_first.fold((bits::NONE, all), |(larger, same), (before, after)| {
@@ -261,8 +260,8 @@ impl Files {
             for (table, state) in &state.tables {
                 writer.piece(&Piece {
                     table: *table,
-                    appeared: state.held.0,
-                    written: state.busy.0,
+                    appeared: state.held,
+                    written: state.busy,
                     ..Piece::default()
                 })?;
             }
@@ -302,7 +301,7 @@ impl FileState {
                 self.tables.remove(&table);
             }
             for (piece, into) in [(first, &mut pieces), (second, &mut later)] {
-                if !bits::is_empty(Bits512(piece.told())) {
+                if !bits::is_empty(piece.told()) {
                     into.push(piece);
                 }
             }

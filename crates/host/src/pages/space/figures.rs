@@ -7,9 +7,9 @@
 //! **Owns** what of a record is an entry, and a young one. **Does not own** the figures (the engine).
 
 use crate::pages::places::SpaceSlot;
-use strata_linux::access::{Bits512, TableRecord, TableShape};
-use strata_linux::bits;
+use strata_linux::access::{TableRecord, TableShape};
 use strata_lru::TableId;
+use strata_lru::bits::{self, Bits};
 use strata_lru::lru_gen::Walked;
 
 /// Bits of an address above a table: 57 less 21.
@@ -17,7 +17,7 @@ const TABLE_BITS: u32 = 36;
 
 /// What was read of a table; `None` where nothing that can be reclaimed is mapped, or there is no table
 /// any more. `covered` are the entries of mappings that can be reclaimed.
-pub(crate) fn walked(space: SpaceSlot, record: &TableRecord, covered: Bits512) -> Option<Walked> {
+pub(crate) fn walked(space: SpaceSlot, record: &TableRecord, covered: Bits) -> Option<Walked> {
     let held = [
         record.present,
         record.swapped,
@@ -50,7 +50,7 @@ mod tests {
 
     const SPACE: SpaceSlot = SpaceSlot(3);
 
-    fn record(shape: TableShape, present: Bits512, accessed: Bits512) -> TableRecord {
+    fn record(shape: TableShape, present: Bits, accessed: Bits) -> TableRecord {
         TableRecord {
             present,
             accessed,

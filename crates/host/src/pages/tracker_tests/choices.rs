@@ -4,14 +4,14 @@ use super::*;
 use crate::pages::space::Space;
 
 /// A table that a walk finds: its number, whether it is one huge page, and what of it is present and accessed.
-type Found = (u64, bool, Bits512, Bits512);
+type Found = (u64, bool, Bits, Bits);
 
 #[derive(Clone, Debug)]
 enum Event {
     /// A walk of the group; `None` leaves a space out.
     Walk(Vec<Option<Vec<Found>>>),
     Isolate(u64),
-    Settle(Vec<u8>, Vec<(u64, Bits512)>),
+    Settle(Vec<u8>, Vec<(u64, Bits)>),
     Renew(usize),
 }
 

@@ -36,7 +36,7 @@ fn name() -> FileName {
 }
 
 fn pages(bits: [u64; 8]) -> Vec<usize> {
-    bits::ones(Bits512(bits)).collect()
+    bits::ones(bits).collect()
 }
 
 #[test]
@@ -222,7 +222,7 @@ proptest! {
             let pieces = state.change(&found, Left::CutAt(FIRST + length));
             let count = |page: u64, of: fn(&Piece) -> [u64; 8]| {
                 let here = pieces.iter().filter(|piece| piece.table == page / 512);
-                here.filter(|piece| bits::has(Bits512(of(piece)), (page % 512) as usize)).count()
+                here.filter(|piece| bits::has(&of(piece), (page % 512) as usize)).count()
             };
             for ((page, now), before) in (FIRST..).zip(&now).zip(&before) {
                 let is_cut = page >= FIRST + length;
@@ -239,7 +239,7 @@ proptest! {
                 prop_assert_eq!(count(page, |piece| piece.evicted), usize::from(is_evicted));
                 prop_assert_eq!(count(page, |piece| piece.accessed), usize::from(is_read && !was_away));
                 let is_written = !was_away && now.is_busy && !before.is_busy;
-                prop_assert_eq!(count(page, |piece| bits::and(Bits512(piece.accessed), Bits512(piece.written)).0), usize::from(is_written));
+                prop_assert_eq!(count(page, |piece| bits::and(piece.accessed, piece.written)), usize::from(is_written));
             }
             // Nothing is remembered of a table without pages.
             let held: BTreeSet<u64> = (FIRST..).zip(&now).filter(|(_, now)| now.is_held).map(|(page, _)| page / 512).collect();

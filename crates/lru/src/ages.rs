@@ -121,16 +121,22 @@ pub struct Ledger {
     walks: Walks,
     nr_walks: u64,
     spaces: BTreeMap<SpaceNo, Space>,
-    /// What the last walk found again: pages by group, kind and the number of the walk before they were taken.
+    /// Groups that were reclaimed from by amount since the last walk began.
+    asked: BTreeSet<GroupId>,
+    found: Found,
+}
+
+/// What the last walk found to have become of pages.
+#[derive(Debug, Default)]
+struct Found {
+    /// In memory again: pages by group, kind and the number of the walk before they were taken.
     returned: BTreeMap<(GroupId, Kind, u16), u64>,
     /// Part of that which it did not find accessed.
     returned_unused: BTreeMap<(GroupId, Kind, u16), u64>,
-    /// Groups that were reclaimed from by amount since the last walk began.
-    asked: BTreeSet<GroupId>,
-    /// What the last walk found gone of these: pages by group, kind and the number of the walk that last found them
-    /// accessed.
+    /// Gone of groups that were reclaimed from by amount: pages by group, kind and the number of the walk that last found
+    /// them accessed.
     went: BTreeMap<(GroupId, Kind, u16), u64>,
-    /// What the last walk found accessed of what was in memory and unused: pages likewise.
+    /// Accessed of what was in memory and unused: pages likewise.
     used: BTreeMap<(GroupId, Kind, u16), u64>,
 }
 
@@ -143,10 +149,7 @@ impl Ledger {
     /// A walk begins. `at` is a time on any clock that does not go back; the first is when the watch begins. What the
     /// walk before found again is forgotten.
     pub fn start_walk(&mut self, at: Duration) {
-        self.returned.clear();
-        self.returned_unused.clear();
-        self.went.clear();
-        self.used.clear();
+        self.found = Found::default();
         self.nr_walks += 1;
         let Some(new_numbers) = self.walks.start(at) else {
             return;
@@ -209,10 +212,7 @@ impl Ledger {
         let mut books = Books {
             group: space.group,
             nr_taken: &mut space.nr_taken,
-            returned: &mut self.returned,
-            returned_unused: &mut self.returned_unused,
-            went: &mut self.went,
-            used: &mut self.used,
+            found: &mut self.found,
         };
         table.tell(told, walk, goes_by_amount, &mut |change| books.note(change));
     }
@@ -230,13 +230,13 @@ impl Ledger {
 
     /// What the last walk found gone by amount.
     pub fn went(&self) -> Vec<Aged> {
-        self.aged(&self.went)
+        self.aged(&self.found.went)
     }
 
     /// What the last walk found accessed again of what was in memory, and had not been accessed for a walk at least. What
     /// several spaces map is told of each that accessed it.
     pub fn used_again(&self) -> Vec<Aged> {
-        self.aged(&self.used)
+        self.aged(&self.found.used)
     }
 
     /// Pages by how long they had not been accessed at the walk before the last.
@@ -285,10 +285,7 @@ impl Ledger {
         let mut books = Books {
             group: space.group,
             nr_taken: &mut space.nr_taken,
-            returned: &mut self.returned,
-            returned_unused: &mut self.returned_unused,
-            went: &mut self.went,
-            used: &mut self.used,
+            found: &mut self.found,
         };
         let number = self.walks.current();
         space.tables.retain(|table_no, table| {
@@ -355,12 +352,12 @@ impl Ledger {
     /// Swap was taken down before the last walk or during it, and what was there was brought back: what is in memory again and
     /// was not accessed came back by nobody's use, and is no refault.
     pub fn brought_back(&mut self) {
-        for (key, nr_pages) in std::mem::take(&mut self.returned_unused) {
-            if let Some(returned) = self.returned.get_mut(&key) {
+        for (key, nr_pages) in std::mem::take(&mut self.found.returned_unused) {
+            if let Some(returned) = self.found.returned.get_mut(&key) {
                 *returned -= nr_pages;
             }
         }
-        self.returned.retain(|_, nr_pages| *nr_pages > 0);
+        self.found.returned.retain(|_, nr_pages| *nr_pages > 0);
     }
 
     /// What the last walk found in memory again that was taken.
@@ -372,7 +369,7 @@ impl Ledger {
                 away: self.walks.age(number),
                 nr_pages,
             };
-        self.returned.iter().map(refault).collect()
+        self.found.returned.iter().map(refault).collect()
     }
 
     /// Pages of a group that were taken within `age` and are away still, by space and address.
@@ -491,30 +488,28 @@ impl Ledger {
 struct Books<'a> {
     group: GroupId,
     nr_taken: &'a mut NrPages,
-    returned: &'a mut BTreeMap<(GroupId, Kind, u16), u64>,
-    returned_unused: &'a mut BTreeMap<(GroupId, Kind, u16), u64>,
-    went: &'a mut BTreeMap<(GroupId, Kind, u16), u64>,
-    used: &'a mut BTreeMap<(GroupId, Kind, u16), u64>,
+    found: &'a mut Found,
 }
 
 impl Books<'_> {
     fn note(&mut self, change: Change) {
+        let (group, found) = (self.group, &mut *self.found);
         match change {
             Change::Back(taken_as, back_as, number, is_used) => {
-                let key = (self.group, back_as, number);
-                *self.returned.entry(key).or_default() += 1;
+                let key = (group, back_as, number);
+                *found.returned.entry(key).or_default() += 1;
                 if !is_used {
-                    *self.returned_unused.entry(key).or_default() += 1;
+                    *found.returned_unused.entry(key).or_default() += 1;
                 }
                 *self.nr_taken.of_mut(taken_as) -= 1;
             }
             Change::Freed(kind) => *self.nr_taken.of_mut(kind) -= 1,
             Change::Went(kind, number) => {
-                *self.went.entry((self.group, kind, number)).or_default() += 1;
+                *found.went.entry((group, kind, number)).or_default() += 1;
                 *self.nr_taken.of_mut(kind) += 1;
             }
             Change::Used(kind, number) => {
-                *self.used.entry((self.group, kind, number)).or_default() += 1;
+                *found.used.entry((group, kind, number)).or_default() += 1;
             }
         }
     }

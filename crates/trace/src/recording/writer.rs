@@ -107,10 +107,7 @@ impl<W: Write> RecordingWriter<W> {
     /// # Errors
     /// `out` can't be written.
     pub fn name_space(&mut self, space: &SpaceName) -> Result<(), TraceError> {
-        self.make_room_for_name()?;
-        names::encode_space(space, &mut self.names);
-        self.nr_names += 1;
-        Ok(())
+        self.name(|names| names::encode_space(space, names))
     }
 
     /// Names a mapping, before anything is told of it.
@@ -118,10 +115,7 @@ impl<W: Write> RecordingWriter<W> {
     /// # Errors
     /// `out` can't be written.
     pub fn name_area(&mut self, area: &AreaName) -> Result<(), TraceError> {
-        self.make_room_for_name()?;
-        names::encode_area(area, &mut self.names);
-        self.nr_names += 1;
-        Ok(())
+        self.name(|names| names::encode_area(area, names))
     }
 
     /// Names a file, before anything is told of it.
@@ -129,10 +123,7 @@ impl<W: Write> RecordingWriter<W> {
     /// # Errors
     /// `out` can't be written.
     pub fn name_file(&mut self, file: &FileName) -> Result<(), TraceError> {
-        self.make_room_for_name()?;
-        names::encode_file(file, &mut self.names);
-        self.nr_names += 1;
-        Ok(())
+        self.name(|names| names::encode_file(file, names))
     }
 
     /// A walk at this time, microseconds since the recording began. Whatever no space is told of did
@@ -314,10 +305,12 @@ impl<W: Write> RecordingWriter<W> {
         Ok(())
     }
 
-    fn make_room_for_name(&mut self) -> Result<(), TraceError> {
+    fn name(&mut self, encode: impl FnOnce(&mut Vec<u8>)) -> Result<(), TraceError> {
         if self.names.len() >= BLOCK_BYTES || self.nr_names >= BLOCK_RECORDS {
             self.write_blocks()?;
         }
+        encode(&mut self.names);
+        self.nr_names += 1;
         Ok(())
     }
 

@@ -354,9 +354,9 @@ fn run(mode: &str, backing: &str) -> Outcome<Attempt> {
     }
     let now = TimeMs(started.elapsed().as_millis() as u64);
     let truth = program.finish();
-    let census = pages.census();
+    let watched = pages.ages();
     // The region's own mapping: the largest.
-    let told = &census.mappings.first().ok_or("nothing in memory")?.ages;
+    let told = &watched.mappings.first().ok_or("nothing in memory")?.ages;
     let window = Duration::from_secs_f64;
     let used = WINDOWS_S.map(|window_s| {
         [

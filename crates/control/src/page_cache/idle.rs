@@ -28,7 +28,7 @@ use self::file::{
     TIER_MASK, age_ms, ms_in_steps, steps, told,
 };
 
-use super::tiers::{TierCounts, Tiers};
+use super::tiers::{CountsByTier, TierCounts};
 use super::{FILE_PAGES_MAX, FOLIO_PAGES_MAX, FileId, FileKey, NR_TIERS, PageFound, Tried};
 use crate::sample::{CacheSample, FileCache, FileNo, PAGE_BYTES, Reads};
 use crate::strategy::drop_cache::{self, REMEMBERED_MS};
@@ -60,7 +60,7 @@ pub struct IdleTable {
     /// Pages that were dropped and came back, in all.
     nr_returned_pages: u64,
     /// What became of pages, by tier.
-    tiers: Tiers,
+    tiers: CountsByTier,
     /// The last tier of which pages may go, as of the last census.
     last_tier: usize,
     /// When that page was last read which was read last of those dropped since the last census, in steps.

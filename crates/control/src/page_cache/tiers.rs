@@ -53,7 +53,7 @@ pub struct TierCounts {
 
 /// Counts by tier.
 #[derive(Debug, Default)]
-pub(super) struct Tiers {
+pub(super) struct CountsByTier {
     counts: [TierCounts; NR_TIERS],
     /// The counts by which the kernel judges; page cache is of the kind file.
     controller: Controller,
@@ -61,7 +61,7 @@ pub(super) struct Tiers {
     halved_at: Option<TimeMs>,
 }
 
-impl Tiers {
+impl CountsByTier {
     /// The counts since the start.
     pub(super) fn counts(&self) -> [TierCounts; NR_TIERS] {
         self.counts
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn what_came_back_is_forgotten_by_halves() {
-        let mut tiers = Tiers::default();
+        let mut tiers = CountsByTier::default();
         tiers.pass(TimeMs(0));
         tiers.reclaimed(0, 100_000);
         tiers.reclaimed(1, 1000);

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use strata_host::observe::cache::GroupCache;
-use strata_host::observe::ledger::{AgedPages, Census, WatchCost, WorkingSetReport};
+use strata_host::observe::ledger::{AgedPages, WatchCost, WatchedAges, WorkingSetReport};
 use strata_host::observe::{Observer, Subject};
 use strata_linux::access::AccessChoice;
 use strata_linux::hold_up::HoldUps;
@@ -223,9 +223,9 @@ pub(crate) fn run(args: &WssArgs) -> anyhow::Result<ExitCode> {
         )?),
         _ => None,
     };
-    let (census, cost) = watch(&mut observer, &plan)?;
+    let (watched, cost) = watch(&mut observer, &plan)?;
     let mut report =
-        WorkingSetReport::new(target, source, plan.interval, &census, &plan.windows, cost);
+        WorkingSetReport::new(target, source, plan.interval, &watched, &plan.windows, cost);
     match cache.map(GroupCache::finish) {
         None => {}
         Some(Ok(cache)) => {
@@ -245,11 +245,11 @@ pub(crate) fn run(args: &WssArgs) -> anyhow::Result<ExitCode> {
 
 /// Walks at the beginning, at every interval and at the end; ends early at Ctrl-C and when the target
 /// has ended.
-fn watch(observer: &mut Observer, plan: &Plan) -> anyhow::Result<(Census, WatchCost)> {
+fn watch(observer: &mut Observer, plan: &Plan) -> anyhow::Result<(WatchedAges, WatchCost)> {
     let interrupt = Interrupt::install()?;
     let mut pages = AgedPages::new();
     let mut cost = WatchCost::default();
-    let mut last = Census::default();
+    let mut last = WatchedAges::default();
     let mut first_at = None;
     let _told = Bar::watch("watching", plan.length);
     loop {
@@ -268,7 +268,7 @@ fn watch(observer: &mut Observer, plan: &Plan) -> anyhow::Result<(Census, WatchC
         cost.add(&walked);
         cost.stamps_bytes = pages.ledger().footprint_bytes();
         cost.hold_up = HoldUps::so_far().report(observer.elapsed());
-        last = pages.census();
+        last = pages.ages();
         let first_at = *first_at.get_or_insert(walked.at);
         if walked.at >= first_at + plan.length || interrupt.has_come() {
             break;

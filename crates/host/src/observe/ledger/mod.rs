@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   loop { pages.observe(&mut observer); sleep }      each walk into the ledger
-//!   pages.census()                                    resident, accessed within, idle for; by mapping
+//!   pages.ages()                                      resident, accessed within, idle for; by mapping
 //!   pages.count(..), pages.ledger()                   by any parts; what may be taken, what came back
 //! ```
 //!
@@ -19,7 +19,7 @@
 //! **Invariants**
 //! - I1: a space is in the ledger from `appeared` to `ended`.
 
-mod census;
+mod ages;
 mod family;
 mod groups;
 mod kinds;
@@ -28,7 +28,7 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-pub use census::{Ages, Census, IDLE_BOUNDS_S, KindBytes, MappingAges, OnNodes};
+pub use ages::{Ages, IDLE_BOUNDS_S, KindBytes, MappingAges, OnNodes, WatchedAges};
 pub use groups::{IdleGroups, RankedGroup, RankedProgram, Ranking, SafeBudget};
 pub use kinds::{CacheSeen, KindFigures, Kinds, MemoryKind, kinds_of, sum_of};
 pub use nodes::NodeStatus;
@@ -205,12 +205,12 @@ impl AgedPages {
     }
 
     /// What is in memory, by age, of all spaces.
-    pub fn census(&self) -> Census {
-        self.census_of(|_| true)
+    pub fn ages(&self) -> WatchedAges {
+        self.ages_of(|_| true)
     }
 
     /// What is in memory, by age, of some spaces.
-    pub fn census_of(&self, is_meant: impl Fn(SpaceNo) -> bool) -> Census {
+    pub fn ages_of(&self, is_meant: impl Fn(SpaceNo) -> bool) -> WatchedAges {
         let mut numbers: BTreeMap<(&str, MappingClass), usize> = BTreeMap::new();
         let mut mappings: Vec<MappingAges> = Vec::new();
         let meant = self.spaces.iter().filter(|(id, _)| is_meant(**id));
@@ -241,7 +241,7 @@ impl AgedPages {
         }
         mappings.retain(|mapping| mapping.nr_mappings > 0);
         mappings.sort_by_key(|mapping| std::cmp::Reverse(mapping.ages.resident().total_bytes()));
-        Census {
+        WatchedAges {
             watched: self.ledger.watched(),
             last_interval: self.ledger.last_interval(),
             total,

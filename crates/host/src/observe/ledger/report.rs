@@ -1,9 +1,9 @@
-//! A census as a record: what `strata wss --format json` prints.
+//! The ages of what is watched as a record: what `strata wss --format json` prints.
 //!
-//! **Owns** the names of the fields (`docs/reference/observe.md`). **Does not own** the figures (`census`), nor any
+//! **Owns** the names of the fields (`docs/reference/observe.md`). **Does not own** the figures (`ages`), nor any
 //! text for people.
 
-use super::{Ages, Census, MappingAges, OnNodes};
+use super::{Ages, MappingAges, OnNodes, WatchedAges};
 use crate::observe::cache::CacheReport;
 use serde::Serialize;
 use std::time::Duration;
@@ -127,14 +127,14 @@ pub struct WorkingSetReport {
 }
 
 impl Figures {
-    /// Asks ages of a census for these windows.
-    pub fn new(ages: &Ages, census: &Census, windows: &[Duration]) -> Figures {
+    /// Asks ages for these windows.
+    pub fn new(ages: &Ages, watched: &WatchedAges, windows: &[Duration]) -> Figures {
         let resident = ages.resident();
         let window = |window: &Duration| {
             let accessed = ages.accessed_within(*window);
             WindowReport {
                 seconds: window.as_secs_f64(),
-                covered_seconds: in_ms(census.covered(*window)) / 1000.0,
+                covered_seconds: in_ms(watched.covered(*window)) / 1000.0,
                 accessed_bytes: accessed.total_bytes(),
                 anon_bytes: accessed.anon_bytes,
                 file_bytes: accessed.file_bytes,
@@ -155,8 +155,8 @@ impl Figures {
             anon_bytes: resident.anon_bytes,
             file_bytes: resident.file_bytes,
             windows: windows.iter().map(window).collect(),
-            idle: census.idle_bounds_s().map(idle).collect(),
-            untouched_bytes: ages.idle_for(census.watched).total_bytes(),
+            idle: watched.idle_bounds_s().map(idle).collect(),
+            untouched_bytes: ages.idle_for(watched.watched).total_bytes(),
             shared_bytes: ages.shared().total_bytes(),
             unknown_bytes: ages.unknown().total_bytes(),
             nodes: ages.on_nodes().clone(),
@@ -166,12 +166,16 @@ impl Figures {
 
 impl MappingReport {
     /// Asks the ages of one name and class.
-    pub fn new(mapping: &MappingAges, census: &Census, windows: &[Duration]) -> MappingReport {
+    pub fn new(
+        mapping: &MappingAges,
+        watched: &WatchedAges,
+        windows: &[Duration],
+    ) -> MappingReport {
         MappingReport {
             name: mapping.name.to_string(),
             class: mapping.class,
             nr_mappings: mapping.nr_mappings,
-            figures: Figures::new(&mapping.ages, census, windows),
+            figures: Figures::new(&mapping.ages, watched, windows),
         }
     }
 }
@@ -206,18 +210,18 @@ impl WorkingSetReport {
         target: String,
         source: SourceInfo,
         interval: Duration,
-        census: &Census,
+        watched: &WatchedAges,
         windows: &[Duration],
         cost: WatchCost,
     ) -> WorkingSetReport {
-        let mapping = |mapping| MappingReport::new(mapping, census, windows);
+        let mapping = |mapping| MappingReport::new(mapping, watched, windows);
         WorkingSetReport {
             target,
             source,
-            watched_seconds: in_ms(census.watched) / 1000.0,
+            watched_seconds: in_ms(watched.watched) / 1000.0,
             interval_seconds: interval.as_secs_f64(),
-            figures: Figures::new(&census.total, census, windows),
-            mappings: census.mappings.iter().map(mapping).collect(),
+            figures: Figures::new(&watched.total, watched, windows),
+            mappings: watched.mappings.iter().map(mapping).collect(),
             cache: None,
             cost,
         }

@@ -84,11 +84,11 @@ fn a_late_walk_tells_what_is_known_and_for_how_long_it_stands() {
         let used = walk * 10..walk * 10 + 10;
         tell(&mut idle, HERE, &mappings, &present(used), 1);
     }
-    let census = idle.census();
+    let watched = idle.ages();
     let told = |s| {
         let window = Duration::from_secs(s);
-        let used = census.total.accessed_within(window).anon_bytes / PAGE_BYTES;
-        (used, census.covered(window).as_secs())
+        let used = watched.total.accessed_within(window).anon_bytes / PAGE_BYTES;
+        (used, watched.covered(window).as_secs())
     };
     assert_eq!([1, 60, 100].map(told), [(10, 90), (10, 60), (30, 92)]);
 }
@@ -103,7 +103,7 @@ fn a_page_that_comes_without_an_access_is_idle_since_it_came() {
         idle.start_walk(Duration::from_secs(at_s));
         tell(&mut idle, HERE, &mappings, &present(0..0), 1);
     }
-    let total = idle.census().total;
+    let total = idle.ages().total;
     assert_eq!(
         total.accessed_within(Duration::from_secs(100)),
         KindBytes::default()
@@ -129,23 +129,23 @@ fn mappings_of_one_name_and_class_are_counted_together_largest_first() {
         idle.start_walk(Duration::ZERO);
         tell(&mut idle, space, &mappings, &present(0..0), 1);
     }
-    let told = |census: &Census| -> Vec<(String, u64, u64)> {
+    let told = |watched: &WatchedAges| -> Vec<(String, u64, u64)> {
         let told = |m: &MappingAges| {
             let nr_pages = m.ages.resident().total_bytes() / PAGE_BYTES;
             (m.name.to_string(), m.nr_mappings, nr_pages)
         };
-        census.mappings.iter().map(told).collect()
+        watched.mappings.iter().map(told).collect()
     };
     let lib = || "/lib".to_owned();
     assert_eq!(
-        told(&idle.census()),
+        told(&idle.ages()),
         [(String::new(), 4, 624), (lib(), 2, 200), (lib(), 2, 100)]
     );
     assert_eq!(
-        told(&idle.census_of(|space| space == SpaceNo(2))),
+        told(&idle.ages_of(|space| space == SpaceNo(2))),
         [(String::new(), 2, 312), (lib(), 1, 100), (lib(), 1, 50)]
     );
-    assert_eq!(told(&idle.census_of(|space| space == SpaceNo(3))), []);
+    assert_eq!(told(&idle.ages_of(|space| space == SpaceNo(3))), []);
 }
 
 /// A mapping of a file's pages from the one at `at_page` on.
@@ -176,12 +176,12 @@ fn a_page_of_a_file_counts_once_however_many_processes_map_it_wherever() {
         // It uses the second half of the library.
         tell(&mut pages, two, &of_two, &present(70..120), 1);
     }
-    let census = pages.census();
+    let watched = pages.ages();
     let nr_pages = |bytes: KindBytes| bytes.total_bytes() / PAGE_BYTES;
-    assert_eq!(nr_pages(census.total.resident()), 100 + 150);
-    assert_eq!(nr_pages(census.total.shared()), 0);
+    assert_eq!(nr_pages(watched.total.resident()), 100 + 150);
+    assert_eq!(nr_pages(watched.total.shared()), 0);
     assert_eq!(
-        nr_pages(census.total.idle_for(Duration::from_secs(10))),
+        nr_pages(watched.total.idle_for(Duration::from_secs(10))),
         50 + 150
     );
     let (parts, total) = pages.count(2, |space| Some(usize::from(space == two)));
@@ -221,7 +221,7 @@ fn a_guests_memory_is_neither_idle_nor_used() {
         }
         pages.end(HERE, true);
     }
-    let total = pages.census().total;
+    let total = pages.ages().total;
     let minute = Duration::from_secs(60);
     assert_eq!(total.resident().anon_bytes, 400 * PAGE_BYTES);
     assert_eq!(total.unknown().anon_bytes, 300 * PAGE_BYTES);

@@ -7,7 +7,7 @@
 //! **Invariants**
 //! - I1: all walks together take no more than the share of the time since the overview was opened, and [`BURST_NS`].
 
-use super::super::ledger::{AgedPages, Census};
+use super::super::ledger::{AgedPages, WatchedAges};
 use super::super::{Observer, Subject, SubjectError};
 use super::snapshot::{AgesView, Snapshot};
 use std::collections::BTreeMap;
@@ -54,7 +54,7 @@ impl TargetWatch {
             return ages.clone();
         }
         self.observe(snapshot);
-        let ages = AgesView::new(&self.pages.census(), idle_after);
+        let ages = AgesView::new(&self.pages.ages(), idle_after);
         self.ages = Some(ages.clone());
         ages
     }
@@ -142,19 +142,19 @@ impl Everybody {
                 let Some(target) = targets.get(*number) else {
                     continue;
                 };
-                let census = match target.is_detailed {
+                let watched = match target.is_detailed {
                     true => {
                         let part = parts.iter().position(|other| other == number);
-                        pages.census_of(|space| of_space.get(&space).copied() == part)
+                        pages.ages_of(|space| of_space.get(&space).copied() == part)
                     }
-                    false => Census {
+                    false => WatchedAges {
                         watched: pages.ledger().watched(),
                         last_interval: pages.ledger().last_interval(),
                         total: ages,
                         mappings: Vec::new(),
                     },
                 };
-                let view = AgesView::new(&census, idle_after);
+                let view = AgesView::new(&watched, idle_after);
                 views.insert(target.name.to_owned(), view);
             }
         }

@@ -8,7 +8,7 @@
 
 use super::super::cache::CacheReport;
 use super::super::files::FilesReport;
-use super::super::ledger::{Ages, Census, IDLE_BOUNDS_S, KindBytes, MappingAges, OnNodes};
+use super::super::ledger::{Ages, IDLE_BOUNDS_S, KindBytes, MappingAges, OnNodes, WatchedAges};
 use super::super::programs::{Label, Person};
 use std::sync::Arc;
 use std::time::Duration;
@@ -300,22 +300,22 @@ impl Span {
 }
 
 impl AgesView {
-    pub(super) fn new(census: &Census, idle_after: Duration) -> AgesView {
+    pub(super) fn new(watched: &WatchedAges, idle_after: Duration) -> AgesView {
         let span = Span {
-            watched: census.watched,
-            interval: census.last_interval,
+            watched: watched.watched,
+            interval: watched.last_interval,
             idle_after,
         };
-        let mappings = census.mappings.iter().take(MAPPINGS_MAX);
+        let mappings = watched.mappings.iter().take(MAPPINGS_MAX);
         AgesView {
-            watched_ms: u64::try_from(census.watched.as_millis()).unwrap_or(u64::MAX),
-            bars: bars(&census.total),
-            windows: span.windows(&census.total),
+            watched_ms: u64::try_from(watched.watched.as_millis()).unwrap_or(u64::MAX),
+            bars: bars(&watched.total),
+            windows: span.windows(&watched.total),
             idle_after_ms: u64::try_from(idle_after.as_millis()).unwrap_or(u64::MAX),
-            idle_bytes: span.idle_bytes(&census.total),
-            shared_bytes: census.total.shared().total_bytes(),
-            unknown_bytes: census.total.unknown().total_bytes(),
-            nodes: census.total.on_nodes().clone(),
+            idle_bytes: span.idle_bytes(&watched.total),
+            shared_bytes: watched.total.shared().total_bytes(),
+            unknown_bytes: watched.total.unknown().total_bytes(),
+            nodes: watched.total.on_nodes().clone(),
             mappings: mappings.map(|mapping| view(mapping, span)).collect(),
         }
     }
@@ -397,7 +397,7 @@ mod tests {
     fn bars_beyond_the_time_of_watching_are_unknown() {
         let of = |watched_ms| AgesView {
             watched_ms,
-            ..AgesView::new(&Census::default(), Duration::ZERO)
+            ..AgesView::new(&WatchedAges::default(), Duration::ZERO)
         };
         assert_eq!(of(0).nr_known_bars(), 1);
         assert_eq!(of(999).nr_known_bars(), 1);

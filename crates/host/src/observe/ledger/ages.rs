@@ -102,7 +102,7 @@ pub struct MappingAges {
 
 /// Everything watched, at the last walk. A page counts once, however many spaces map it.
 #[derive(Clone, Debug, Default)]
-pub struct Census {
+pub struct WatchedAges {
     /// Time between the first walk and the last: nothing is known of accesses before.
     pub watched: Duration,
     /// Time between the last walk and the one before.
@@ -113,7 +113,7 @@ pub struct Census {
     pub mappings: Vec<MappingAges>,
 }
 
-impl Census {
+impl WatchedAges {
     /// The time that the working set of a window really stands for, but for half an interval: less
     /// than the window where the watch was shorter, more where the last walk came so late that
     /// nothing is known of the window alone.

@@ -6,6 +6,7 @@
 pub const NR_ENTRIES: usize = 512;
 
 /// A bit for each entry of a page table; bit `i` of word `i / 64`.
+// Not `NR_ENTRIES / 64`: rustc 1.95 fails with an internal error on that length.
 pub type Bits = [u64; 8];
 
 /// No bit.

@@ -12,8 +12,8 @@
 //!   for a fifth of the time, though idle memory goes  -> one is frozen as above, unless somebody is slowed, who waits by design:
 //!                                                        what goes is in use, and comes back
 //!   short for 10 s in a row, though idle memory goes  -> the same as above with groups that grow without a pause, and no other
-//!   one waits whose rule says "the newest", until     -> who comes meanwhile is frozen at once, behind it, if its priority is no
-//!   there is ample memory                                higher
+//!   one is frozen whose rule says "freeze-newest",    -> who comes meanwhile is frozen at once, behind it, if its priority is no
+//!   until there is ample memory                          higher
 //!   ample memory for 10 s, half way from where the    -> one goes on as before: of the highest priority, the one that came
 //!   host is short to where reclaim ends                  first; after it one in 5 s, as long as memory is ample
 //! ```
@@ -139,7 +139,7 @@ pub struct LastResort {
 }
 
 impl WhenShort {
-    /// Whether it says that a group is stopped.
+    /// Whether a group by whose rule this may be done can be stopped.
     pub fn freezes(self) -> bool {
         matches!(self, WhenShort::Freeze | WhenShort::FreezeNewest)
     }

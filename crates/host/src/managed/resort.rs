@@ -7,7 +7,7 @@
 //! - I1: what lets a group go on is in the journal before it is held back: the next guard lets go on what a dead one has left.
 //!   Nobody waits for that: the group is held back at a later look, if that is still to be done.
 //! - I2: that a group is slowed, frozen or killed is told before it is done.
-//! - I3: a group goes on as soon as no rule for it says "slow" or "freeze", and at the end in any case.
+//! - I3: a group goes on as soon as no rule for it says "slow", "freeze" or "freeze-newest", and at the end in any case.
 
 use super::group::Group;
 use super::kinds::Turns;
@@ -50,9 +50,9 @@ pub(super) struct Resort {
     pub(super) growth_turns: Turns,
     /// Groups that have come are looked for then.
     newcomers_at: Duration,
-    /// They are to go on, which failed.
+    /// Groups that are to go on, where that failed.
     to_end: BTreeSet<GroupId>,
-    /// They were being made when they were to be held back: they are chosen again from then on.
+    /// Groups that were being made when they were to be held back, and when each may be chosen again.
     starting: BTreeMap<GroupId, Duration>,
     /// Groups that can't be held back, or not let go on, of which that was told.
     told: BTreeSet<String>,
@@ -90,7 +90,7 @@ impl Resort {
         !self.held.is_empty() && at >= self.newcomers_at
     }
 
-    /// They were looked for, which took so long.
+    /// Groups that have come were looked for, which took so long.
     pub(super) fn looked_for_newcomers(&mut self, at: Duration, took: Duration) {
         self.newcomers_at = at + took * NEWCOMERS_PAUSE;
     }

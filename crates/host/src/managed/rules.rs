@@ -357,8 +357,8 @@ impl<'a> Candidate<'a> {
                 .any(|(name, _)| name.starts_with("sshd"))
     }
 
-    /// Whether it is made just now: a container's runtime, or systemd, has not executed the command yet. Who waits for that takes a group
-    /// that is stopped meanwhile for one that failed.
+    /// Whether the group is being made: a container's runtime, or systemd, has not executed its command yet. Whoever waits for the start of a
+    /// group that is stopped meanwhile takes it for failed.
     pub(super) fn is_starting(&self) -> bool {
         let of_starter =
             |name: &str| name.starts_with("runc:[") || name == "crun" || name.starts_with('(');
@@ -461,12 +461,25 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let is_starting = |name: &str| {
             let program = folder.path().join(name);
-            std::fs::copy("/bin/sleep", &program).expect("copied");
+            // By another program: a file that this one has open for writing may be so in a child of another test.
+            let copied = std::process::Command::new("cp")
+                .arg("/bin/sleep")
+                .arg(&program)
+                .status();
+            assert!(copied.expect("runs").success());
             let mut sleeps = std::process::Command::new(&program)
                 .arg("60")
                 .spawn()
                 .expect("runs");
             let pids = [sleeps.id() as i32];
+            // The kernel names it a moment after it has begun.
+            let comm = format!("/proc/{}/comm", sleeps.id());
+            let is_named = || std::fs::read_to_string(&comm).is_ok_and(|of| of.trim_end() == name);
+            let mut nr_looks = 0;
+            while !is_named() && nr_looks < 1000 {
+                nr_looks += 1;
+                std::thread::sleep(Duration::from_millis(10));
+            }
             let found = Candidate::new("/x", &pids).is_starting();
             sleeps.kill().expect("ended");
             sleeps.wait().expect("ended");

@@ -98,7 +98,8 @@ def guard(strata, prefix, arm, log):
 
 def told_next(log):
     """What a guard tells after its next walk: charged then is what it tells of."""
-    size, deadline = os.path.getsize(log), time.monotonic() + 20
+    # A walk waits for pages that go, and for the processor time that they took.
+    size, deadline = os.path.getsize(log), time.monotonic() + 120
     while os.path.getsize(log) == size and time.monotonic() < deadline:
         time.sleep(0.05)
     return json.loads(open(log).read().split("\n")[-2])

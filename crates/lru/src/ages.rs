@@ -6,7 +6,7 @@
 //!   count                     -> [`Ages`]         bytes by age and kind, each page once
 //!   mapped, used_again        -> [`Ages`], [`Aged`]  how much lies idle, and what of it was used after all, by mapping
 //!   picker, then candidates   -> [`Candidates`]   the oldest pages of groups, as runs of addresses
-//!   taken, asked                            what of them went; or who reclaims by amount, so that what went is told next
+//!   taken, asked                            what of them went; or who reclaims by amount, so that what went is told by the next walk
 //!   next walk, refaults       -> [`Refault`]      what of that came back, and how long it was away
 //!   brought_back                            but for what nobody asked for: swap was taken down
 //! ```
@@ -72,7 +72,7 @@ pub use table::{NrPages, Told};
 
 use crate::bits;
 use crate::ids::{GroupId, Kind, SpaceNo};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 use table::{Change, Table};
 use walks::Walks;
@@ -113,6 +113,8 @@ struct Space {
     nr_walks: u64,
     /// What of [`Space::tables`] is taken.
     nr_taken: NrPages,
+    /// Its group was reclaimed from by amount since its last whole walk.
+    is_asked: bool,
 }
 
 /// Every page of every watched space by the walk that last found it accessed.
@@ -121,8 +123,6 @@ pub struct Ledger {
     walks: Walks,
     nr_walks: u64,
     spaces: BTreeMap<SpaceNo, Space>,
-    /// Groups that were reclaimed from by amount since the last walk began.
-    asked: BTreeSet<GroupId>,
     found: Found,
 }
 
@@ -208,7 +208,7 @@ impl Ledger {
         }
         let table = space.tables.entry(table_no).or_default();
         table.begin(space.nr_walks);
-        let goes_by_amount = self.asked.contains(&space.group);
+        let goes_by_amount = space.is_asked;
         let mut books = Books {
             group: space.group,
             nr_taken: &mut space.nr_taken,
@@ -217,15 +217,12 @@ impl Ledger {
         table.tell(told, walk, goes_by_amount, &mut |change| books.note(change));
     }
 
-    /// The kernel was asked to reclaim from a group by amount: what the next walk finds gone of it was taken. A page of a
-    /// file that its program gave up counts, too, until its address is used again.
+    /// The kernel was asked to reclaim from a group by amount: what the next whole walk of each of its spaces finds gone was
+    /// taken. A page of a file that its program gave up counts, too, until its address is used again.
     pub fn asked(&mut self, group: GroupId) {
-        self.asked.insert(group);
-    }
-
-    /// To be called when a walk has told of all spaces: what goes from now on was not asked for.
-    pub fn end_walk(&mut self) {
-        self.asked.clear();
+        let of_group = self.spaces.values_mut();
+        let of_group = of_group.filter(|space| space.group == group);
+        of_group.for_each(|space| space.is_asked = true);
     }
 
     /// What the last walk found gone by amount.
@@ -280,7 +277,7 @@ impl Ledger {
         let Some(space) = self.spaces.get_mut(&space).filter(|_| is_whole) else {
             return;
         };
-        let by_amount = self.asked.contains(&space.group);
+        let by_amount = std::mem::take(&mut space.is_asked);
         let (places, nr_walks) = (&space.places, space.nr_walks);
         let mut books = Books {
             group: space.group,

@@ -64,7 +64,6 @@ impl Host {
             self.ledger.placed(HERE, table, &all, &node);
         }
         self.ledger.end(HERE, true);
-        self.ledger.end_walk();
     }
 
     /// All that was chosen moves.

@@ -135,6 +135,20 @@ pub(super) struct Group {
 }
 
 impl Group {
+    /// The next one of those that were looked after so far; a page is read back from swap in so long.
+    pub(super) fn numbered(
+        chosen: &Chosen<'_>,
+        nr_groups_seen: &mut u64,
+        read: Option<Duration>,
+    ) -> Group {
+        *nr_groups_seen += 1;
+        Group {
+            number: *nr_groups_seen,
+            read,
+            ..Group::new(chosen)
+        }
+    }
+
     pub(super) fn new(chosen: &Chosen<'_>) -> Group {
         Group {
             reader: chosen.reader.clone(),

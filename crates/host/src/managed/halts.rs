@@ -103,14 +103,11 @@ impl Managed {
         taken.extend(resort.held());
         let is_free = |id: &GroupId| !self.groups.contains_key(id) && !taken.contains(id);
         let free = (1..=u16::MAX).map(GroupId).filter(is_free);
-        let mut added = Vec::new();
-        for (id, chosen) in free.zip(&came) {
-            let mut group = Group::new(chosen);
-            self.nr_groups_seen += 1;
-            (group.read, group.number) = (self.read, self.nr_groups_seen);
-            added.push((id, group));
+        let free: Vec<GroupId> = free.take(came.len()).collect();
+        for (id, chosen) in free.into_iter().zip(&came) {
+            let group = Group::numbered(chosen, &mut self.nr_groups_seen, self.read);
+            self.groups.insert(id, group);
         }
-        self.groups.extend(added);
     }
 
     /// Who is stopped by turns runs or stands still, as it is time for.

@@ -350,10 +350,12 @@ impl Managed {
 
     /// Where the thread that takes pages stands still, another one goes on without the process that holds it up.
     fn replace_takes(&mut self, observer: &mut Observer) {
-        let Some(space) = self.takes.as_mut().and_then(Takes::stuck) else {
+        let Some((space, group)) = self.takes.as_mut().and_then(Takes::stuck) else {
             return;
         };
         observer.leave_out(space);
+        // Of what it took and takes yet nobody hears but the next whole walk.
+        self.pages.ledger_mut().asked(group);
         let source = access::open(self.config.access).map_err(ManagedError::Access);
         let started = source.and_then(|source| Takes::start(source).map_err(ManagedError::Thread));
         self.takes = started
@@ -557,10 +559,10 @@ impl Managed {
                     let Some(id) = free.next() else {
                         continue;
                     };
-                    let mut group = Group::new(&chosen);
-                    self.nr_groups_seen += 1;
-                    (group.read, group.number) = (self.read, self.nr_groups_seen);
-                    (id, group)
+                    (
+                        id,
+                        Group::numbered(&chosen, &mut self.nr_groups_seen, self.read),
+                    )
                 }
             };
             self.groups.insert(id, group);

@@ -86,11 +86,11 @@ impl Takes {
         !self.sent.is_empty()
     }
 
-    /// Whose pages the thread is at, where it stands still.
-    pub(super) fn stuck(&mut self) -> Option<SpaceNo> {
+    /// Whose pages the thread is at, where it stands still, and their group.
+    pub(super) fn stuck(&mut self) -> Option<(SpaceNo, GroupId)> {
         let is_stuck = self.pageout.stands_still(STANDSTILL);
         let first = self.sent.front().filter(|_| is_stuck);
-        first.map(|sent| sent.space)
+        first.map(|sent| (sent.space, sent.group))
     }
 
     /// These are to go.

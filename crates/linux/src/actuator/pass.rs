@@ -145,12 +145,12 @@ impl Pass {
     ) {
         let process = request.process.as_ref();
         if !stop.is_set() {
-            self.split(process, &request.splits, report);
+            self.split(process, &request.splits, stop, report);
         }
         for part in in_parts(&request.runs, CHUNK_PAGES) {
             match !stop.is_set() && self.may_go_on(process, report) {
                 true => {
-                    let verdicts = self.chunk(process, &part, request.unit, report);
+                    let verdicts = self.chunk(process, &part, request.unit, stop, report);
                     verdicts.into_iter().for_each(|of| note_run(report, of));
                     between();
                 }
@@ -177,7 +177,13 @@ impl Pass {
     /// The kernel splits a huge page when it is asked to reclaim a part of it, so one base page of each is asked for. Of
     /// anonymous memory that part goes and the rest stays mapped, page by page; of a file no entry is left, and what is in
     /// use comes back by minor faults, nothing being read.
-    fn split(&mut self, process: &Process, huge: &[TableNo], report: &mut PageoutReport) {
+    fn split(
+        &mut self,
+        process: &Process,
+        huge: &[TableNo],
+        stop: &StopFlag,
+        report: &mut PageoutReport,
+    ) {
         if huge.is_empty() || !process.is_space_current() {
             return;
         }
@@ -193,7 +199,7 @@ impl Pass {
         };
         huge.retain(is_huge);
         let parts: Vec<AddrRange> = huge.iter().map(part_of).collect();
-        self.advise(process, &parts, report);
+        self.advise(process, &parts, stop, report);
     }
 
     /// Asks the kernel to take these.
@@ -201,9 +207,12 @@ impl Pass {
         &mut self,
         process: &Process,
         ranges: &[AddrRange],
+        stop: &StopFlag,
         report: &mut PageoutReport,
     ) -> Advised {
-        let mut advised = self.put_away.advise(process, ranges);
+        // Where swap is slow, all calls of a chunk take longer than a thread may do nothing.
+        let note_step = || stop.note_step();
+        let mut advised = self.put_away.advise(process, ranges, note_step);
         report.nr_calls += advised.nr_calls;
         report.nr_ranges += advised.nr_ranges;
         report.error = advised.error.take();
@@ -216,6 +225,7 @@ impl Pass {
         process: &Process,
         ranges: &[AddrRange],
         unit: Unit,
+        stop: &StopFlag,
         report: &mut PageoutReport,
     ) -> Vec<(AddrRange, Verdict)> {
         let Some(tables) = self.look(process, ranges.iter().copied(), report) else {
@@ -262,7 +272,7 @@ impl Pass {
         for candidate in &candidates {
             candidate.target.range().append_to(&mut advised_ranges);
         }
-        let advised = self.advise(process, &advised_ranges, report);
+        let advised = self.advise(process, &advised_ranges, stop, report);
         let Some(after) = self.look(process, advised_ranges.iter().copied(), report) else {
             return results;
         };

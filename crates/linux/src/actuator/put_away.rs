@@ -39,13 +39,42 @@ impl PutAway {
     /// # Errors
     /// It may not be asked, or the process is gone; the ranges so far were taken.
     pub fn take(&mut self, process: &Process, ranges: &[AddrRange]) -> Result<(), PageoutError> {
-        self.advise(process, ranges).error.map_or(Ok(()), Err)
+        self.advise(process, ranges, || ())
+            .error
+            .map_or(Ok(()), Err)
     }
 
-    /// As [`PutAway::take`]; what became of the ranges.
-    pub(super) fn advise(&mut self, process: &Process, ranges: &[AddrRange]) -> Advised {
+    /// As [`PutAway::take`]; what became of the ranges. `before_call` is called before each call.
+    pub(super) fn advise(
+        &mut self,
+        process: &Process,
+        ranges: &[AddrRange],
+        before_call: impl Fn(),
+    ) -> Advised {
         advise(process.pid(), ranges, &mut self.size, |call| {
+            before_call();
             madvise::advise(process.pidfd(), call, Advice::Pageout)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::addr::PAGE_BYTES;
+    use rustix::process::getpid;
+
+    #[test]
+    fn whoever_takes_much_tells_of_each_call() {
+        let memory = vec![1_u8; 8 << 20];
+        let first_page = (memory.as_ptr() as u64).div_ceil(PAGE_BYTES);
+        let nr_pages = memory.len() as u64 / PAGE_BYTES - 1;
+        let process = Process::open(getpid().as_raw_nonzero().get()).unwrap();
+        let nr_told = std::cell::Cell::new(0);
+        let ranges = [AddrRange::of_pages(first_page, nr_pages)];
+        let tell = || nr_told.set(nr_told.get() + 1);
+        let advised = PutAway::default().advise(&process, &ranges, tell);
+        assert!(advised.nr_calls > 1, "{advised:?}");
+        assert_eq!(nr_told.get(), advised.nr_calls);
     }
 }

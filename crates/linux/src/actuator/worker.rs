@@ -38,8 +38,13 @@ pub struct StopFlag {
 impl StopFlag {
     /// Whether the work is to end.
     pub fn is_set(&self) -> bool {
-        self.steps.note();
+        self.note_step();
         self.is_set.load(Ordering::Relaxed)
+    }
+
+    /// The thread has done something.
+    pub(super) fn note_step(&self) {
+        self.steps.note();
     }
 
     fn set(&self) {

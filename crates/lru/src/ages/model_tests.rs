@@ -5,6 +5,7 @@ use super::steps_tests::{NR_GROUPS, NR_SPACES, Step, step};
 use super::tests::{older_than, set};
 use super::*;
 use proptest::prelude::*;
+use std::collections::BTreeSet;
 
 /// A page as the model remembers it.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +28,7 @@ struct ModelSpace {
     family: u8,
     places: Vec<Place>,
     pages: BTreeMap<u64, Page>,
+    is_asked: bool,
 }
 
 /// What makes two mapped pages one.
@@ -54,7 +56,6 @@ pub(super) struct Model {
     times_s: Vec<u64>,
     /// Group, whether anonymous, seconds away.
     returned: BTreeMap<(u16, bool, u64), u64>,
-    asked: BTreeSet<u16>,
     /// Group, whether anonymous, seconds not accessed at the walk before.
     went: BTreeMap<(u16, bool, u64), u64>,
     used: BTreeMap<(u16, bool, u64), u64>,
@@ -96,7 +97,7 @@ impl Model {
                 };
                 let is_freed = is_told && page.is_empty && place.home == Home::Private;
                 let may_have_gone = (is_told && !is_freed) || (is_whole && !known.is_anon);
-                if !known.is_taken && may_have_gone && self.asked.contains(&space.group) {
+                if !known.is_taken && may_have_gone && space.is_asked {
                     // The walk before that one, as time is told here.
                     let key = (
                         space.group,
@@ -153,6 +154,7 @@ impl Model {
                 places.iter().any(covers)
             };
             space.pages.retain(|number, _| is_mapped(number));
+            space.is_asked = false;
         }
         space.places = places;
     }
@@ -382,6 +384,7 @@ fn appear(ledger: &mut Ledger, model: &mut Model, space: u8, group: u16, family:
         family,
         places: Vec::new(),
         pages: BTreeMap::new(),
+        is_asked: false,
     };
     model.spaces.insert(space, new);
 }
@@ -492,7 +495,8 @@ proptest! {
                     let mut told = BTreeSet::new();
                     for group in asked {
                         ledger.asked(GroupId(group));
-                        model.asked.insert(group);
+                        let of_group = model.spaces.values_mut().filter(|space| space.group == group);
+                        of_group.for_each(|space| space.is_asked = true);
                     }
                     for (space, seed, without, nr_tables) in looks {
                         if told.insert(space) {
@@ -505,8 +509,6 @@ proptest! {
                             }
                         }
                     }
-                    ledger.end_walk();
-                    model.asked.clear();
                 }
                 Step::Take(group, kind, older_s, nr_pages_max, spared_nth) => {
                     let query = Query {

@@ -166,6 +166,23 @@ fn what_was_brought_back_and_not_used_is_no_refault() {
 }
 
 #[test]
+fn what_went_by_amount_is_told_by_the_next_whole_walk_of_its_space_however_late_that_comes() {
+    let mut ledger = one_table();
+    let second = Duration::from_secs(1);
+    tell_present(&mut ledger, second, 0..512, 0..0);
+    ledger.asked(GroupId(0));
+    // This walk leaves the space out.
+    ledger.start_walk(2 * second);
+    tell_present(&mut ledger, 3 * second, 0..100, 0..0);
+    let went = ledger.went();
+    assert_eq!(went.iter().map(|one| one.nr_pages).sum::<u64>(), 412);
+    assert_eq!(ledger.nr_taken(GroupId(0)).total(), 412);
+    // What goes from here on nobody asked for.
+    tell_present(&mut ledger, 4 * second, 0..50, 0..0);
+    assert_eq!(ledger.nr_taken(GroupId(0)).total(), 412);
+}
+
+#[test]
 fn a_table_takes_less_than_three_bytes_a_page_if_full_little_if_not_and_goes_with_its_pages() {
     let mut ledger = one_table();
     tell_accessed(&mut ledger, Duration::ZERO, 0..0);

@@ -158,7 +158,6 @@ impl AgedPages {
     /// To be called after each walk.
     pub fn end_walk(&mut self, walked: &Walked) {
         self.families.end_walk(walked.mappers);
-        self.ledger.end_walk();
     }
 
     /// A space is in this group from now on, with what was taken of it.

@@ -111,6 +111,8 @@ def services(stack, strata, work, seconds, built, arm, prefix):
     start(working[0])
     parent.set_limit(int(0.6 * NR_SERVICES * working[0].group.charged()) // 4096 * 4096)
     stack.enter_context(guard(strata, work, f"/{prefix}", arm))
+    # A guard that ends leaves swap there as long as a group has no room for what is in it.
+    stack.callback(parent.set_limit, 1 << 40)
     for service in working[1:]:
         start(service)
     killed = set()

@@ -40,6 +40,7 @@ use crate::memory::{MemorySize, PAGE_BYTES};
 use crate::order::IntervalOrder;
 use crate::outcome::Outcome;
 use crate::ratio::Ratio;
+use crate::report::json;
 use crate::runs::{Jobs, Run, RunsError};
 use crate::simulate::{Progress, Setup};
 use crate::spec::PolicySpec;
@@ -128,7 +129,7 @@ impl Question {
 
     /// Replays of the recording that the answer takes at most.
     pub fn nr_replays_max(&self) -> u64 {
-        let nr_halvings = Bound::ALL.len() as u64 * u64::from(NR_HALVINGS);
+        let nr_halvings = ORDERS.len() as u64 * u64::from(NR_HALVINGS);
         let nr_budgets = CURVE.len() as u64 + 1 + self.budgets.len() as u64 + nr_halvings;
         (ORDERS.len() * self.policies.len()) as u64 * nr_budgets
     }
@@ -255,13 +256,14 @@ pub fn plan_sample(
     let asked: Vec<u32> = asked.collect();
     let sizes: Vec<u32> = of_curve.chain(whole).chain(asked.iter().copied()).collect();
     search.run(&sizes)?;
-    let mut budgets = [None; 3];
-    for (budget, bound) in budgets.iter_mut().zip(Bound::ALL) {
-        *budget = search.smallest(bound)?;
-    }
+    let budget = Span {
+        expected: search.smallest(|of| of.expected)?,
+        lowest: search.smallest(|of| of.lowest)?,
+        highest: search.smallest(|of| of.highest)?,
+    };
     let page_bytes = u64::from(one_in) * PAGE_BYTES;
     let bytes = |pages: Option<u32>| pages.map(|pages| u64::from(pages) * page_bytes);
-    let budget_bytes = Span::from(budgets).map(bytes);
+    let budget_bytes = budget.map(bytes);
     let slowdown_limit = Ratio::of(question.slowdown_millionths, 1_000_000);
     let points = search.points(workload.footprint_pages(), &asked);
     Ok(Plan {
@@ -287,30 +289,20 @@ impl Plan {
     /// # Errors
     /// None that can happen: it holds nothing that JSON lacks.
     pub fn json(&self) -> Result<String, serde_json::Error> {
-        let mut text = serde_json::to_string_pretty(self)?;
-        text.push('\n');
-        Ok(text)
+        json(self)
     }
 }
 
 /// Which of the figures is held against the limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Bound {
-    Expected,
-    Lowest,
-    Highest,
-}
+type Bound = fn(Span<u64>) -> u64;
 
-impl Bound {
-    const ALL: [Bound; 3] = [Bound::Expected, Bound::Lowest, Bound::Highest];
-
-    fn of(self, tried: &Tried, figure: impl Fn(&Figures) -> u64) -> u64 {
-        let figures = tried.iter().map(figure);
-        match self {
-            Bound::Expected => figures.take(1).sum(),
-            Bound::Lowest => figures.min().unwrap_or_default(),
-            Bound::Highest => figures.max().unwrap_or_default(),
-        }
+/// A figure of all orders.
+fn span(tried: &Tried, figure: fn(&Figures) -> u64) -> Span<u64> {
+    let [expected, second, third] = tried.each_ref().map(figure);
+    Span {
+        expected,
+        lowest: expected.min(second).min(third),
+        highest: expected.max(second).max(third),
     }
 }
 
@@ -403,7 +395,7 @@ impl Search<'_> {
     fn gap(&self, bound: Bound) -> (Option<u32>, Option<u32>) {
         let mut enough = None;
         for (size, tried) in self.tried.iter().rev() {
-            let slowdown = self.slowdown(bound.of(tried, |of| of.cost_ns));
+            let slowdown = self.slowdown(bound(span(tried, |of| of.cost_ns)));
             if slowdown.millionths() > self.question.slowdown_millionths {
                 return (enough, Some(*size));
             }
@@ -432,20 +424,20 @@ impl Search<'_> {
 
     fn points(&self, footprint: u32, asked: &[u32]) -> Vec<Point> {
         let point = |(size, tried): (&u32, &Tried)| {
-            let refaults = Bound::ALL.map(|bound| bound.of(tried, |of| of.nr_refaults));
-            let costs = Bound::ALL.map(|bound| bound.of(tried, |of| of.cost_ns));
+            let refaults = span(tried, |of| of.nr_refaults);
+            let costs = span(tried, |of| of.cost_ns);
             // Of a million microseconds.
             let duration_us = self.question.duration_us;
-            let per_second = Ratio::of(refaults[0].saturating_mul(1_000_000), duration_us);
+            let per_second = Ratio::of(refaults.expected.saturating_mul(1_000_000), duration_us);
             let bytes = |pages: u32| u64::from(pages) * u64::from(self.one_in) * PAGE_BYTES;
             Point {
                 memory_bytes: bytes(*size),
                 held_bytes: self.held(*size).map(bytes),
                 of_footprint: Ratio::of(u64::from(*size), u64::from(footprint)),
-                refaults: refaults.into(),
+                refaults,
                 refaults_per_second: per_second,
-                slowdown: costs.map(|cost_ns| self.slowdown(cost_ns)).into(),
-                longer: costs.map(|cost_ns| self.longer(cost_ns)).into(),
+                slowdown: costs.map(|cost_ns| self.slowdown(cost_ns)),
+                longer: costs.map(|cost_ns| self.longer(cost_ns)),
                 is_asked: asked.contains(size),
             }
         };

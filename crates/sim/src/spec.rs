@@ -13,10 +13,10 @@ use strata_trace::did_you_mean;
 
 use crate::{
     baseline::Baseline,
-    mechanism::{Driver, Machine, tiers},
+    mechanism::{Machine, PlaysKernel, tiers},
     outcome::Outcome,
     simulate::{Progress, Setup, SimError, Simulate},
-    steered,
+    steered::World,
     workload::Workload,
 };
 
@@ -101,22 +101,33 @@ impl Simulate for EnginePolicy {
         setup: &Setup,
         progress: &dyn Progress,
     ) -> Result<Outcome, SimError> {
-        if let Some(steered) = &setup.steered {
-            return steered::run(self, steered, workload, setup, progress);
-        }
-        if let Some(tiers) = &setup.tiers {
+        if let (None, Some(tiers)) = (&setup.steered, &setup.tiers) {
             return tiers::run(self, tiers, workload, setup, progress);
         }
         match self {
             EnginePolicy::MultiGen(config) => {
                 let policy = MultiGen::new(config.clone())?;
-                Machine::new(Box::new(policy), Driver::Mechanism, workload, setup)?.run(progress)
+                play(policy, config.has_swap, workload, setup, progress)
             }
             EnginePolicy::TwoList(config) => {
                 let policy = TwoList::new(config.clone())?;
-                Machine::new(Box::new(policy), Driver::Policy, workload, setup)?.run(progress)
+                play(policy, config.has_swap, workload, setup, progress)
             }
         }
+    }
+}
+
+/// Replays a workload under a policy with one node of memory, alone or steered.
+fn play<P: PlaysKernel>(
+    policy: P,
+    has_swap: bool,
+    workload: &Workload,
+    setup: &Setup,
+    progress: &dyn Progress,
+) -> Result<Outcome, SimError> {
+    match &setup.steered {
+        Some(steered) => World::new(policy, has_swap, workload, setup, steered)?.run(progress),
+        None => Machine::new(Box::new(policy), workload, setup)?.run(progress),
     }
 }
 

@@ -28,10 +28,11 @@ pub use report::{Guarded, GuardedGroup, Moment};
 pub use strata_control::promise::{Promise, STALL_SHARE, Standing};
 
 use crate::cost::CostModel;
+use crate::ratio::Ratio;
 use crate::simulate::{PROGRESS_REQUESTS, Progress};
 use crate::workload::{PageId, Workload, ends_before};
 use memory::Memory;
-use report::Sums;
+use report::{Sums, ms};
 use std::time::Duration;
 use strata_control::guard::{self, Counted, Leaning, Member};
 use strata_control::promise::PromiseHolder;
@@ -162,9 +163,6 @@ pub fn guarded(
             progress.advance(PROGRESS_REQUESTS as u64);
         }
     }
-    for end in ends_before(&mut ends, nr_requests as usize) {
-        play.memory.free(end.page);
-    }
     progress.advance(u64::from(nr_requests) % PROGRESS_REQUESTS as u64);
     if nr_unmapped == nr_requests {
         return Err(GuardError::NothingMapped { trace: trace() });
@@ -174,17 +172,24 @@ pub fn guarded(
         next_us += interval_us;
     }
     let groups = play.sums.into_iter().zip(0..);
-    let groups = groups.map(|(sums, group)| sums.told(group, cost)).collect();
-    Ok(Guarded::new(
-        trace(),
-        setup.promise,
-        interval,
-        Duration::from_micros(end_us - begin_us),
-        play.nr_walks,
-        nr_unmapped,
-        recorded.map(|of| of.busy_us),
+    let groups = groups.map(|(sums, group)| sums.told(group, cost));
+    let groups: Vec<GuardedGroup> = groups.collect();
+    let fault_ns = groups.iter().map(|group| group.fault_ns).sum();
+    let busy_us = recorded.map(|of| of.busy_us);
+    Ok(Guarded {
+        trace: trace(),
+        promise_share_per_min: setup.promise.share_per_min,
+        min_age_ms: ms(setup.promise.min_age),
+        walk_interval_ms: ms(interval),
+        duration_ms: (end_us - begin_us) / 1000,
+        nr_walks: play.nr_walks,
+        nr_unmapped_accesses: nr_unmapped,
+        busy_us,
+        slowdown: busy_us
+            .filter(|us| *us > 0)
+            .map(|us| Ratio::of(fault_ns, us.saturating_mul(1000))),
         groups,
-    ))
+    })
 }
 
 impl Play {

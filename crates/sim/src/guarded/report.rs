@@ -10,12 +10,13 @@ use crate::cost::CostModel;
 use crate::memory::PAGE_BYTES;
 use crate::outcome::by_kind;
 use crate::ratio::Ratio;
+use crate::report::json;
 use serde::Serialize;
 use std::time::Duration;
 use strata_control::guard::Offer;
-use strata_control::promise::{Promise, PromiseHolder, Standing};
-use strata_lru::Kind;
+use strata_control::promise::{PromiseHolder, Standing};
 use strata_lru::ages::NrPages;
+use strata_lru::{AddUp, Kind};
 
 /// Moments of a group that are told.
 pub(super) const NR_MOMENTS_MAX: u64 = 120;
@@ -106,81 +107,45 @@ pub struct Moment {
 }
 
 impl Guarded {
-    #[expect(clippy::too_many_arguments, reason = "it puts together what is told")]
-    pub(super) fn new(
-        trace: String,
-        promise: Promise,
-        walk_interval: Duration,
-        duration: Duration,
-        nr_walks: u64,
-        nr_unmapped_accesses: u32,
-        busy_us: Option<u64>,
-        groups: Vec<GuardedGroup>,
-    ) -> Guarded {
-        let fault_ns: u64 = groups.iter().map(|group| group.fault_ns).sum();
-        Guarded {
-            trace,
-            promise_share_per_min: promise.share_per_min,
-            min_age_ms: ms(promise.min_age),
-            walk_interval_ms: ms(walk_interval),
-            duration_ms: ms(duration),
-            nr_walks,
-            nr_unmapped_accesses,
-            busy_us,
-            slowdown: busy_us
-                .filter(|us| *us > 0)
-                .map(|us| Ratio::of(fault_ns, us.saturating_mul(1000))),
-            groups,
-        }
-    }
-
     /// All of it as one JSON object, indented, with a newline at its end.
     ///
     /// # Errors
     /// None that can happen: it holds nothing that JSON lacks.
     pub fn json(&self) -> Result<String, serde_json::Error> {
-        let mut text = serde_json::to_string_pretty(self)?;
-        text.push('\n');
-        Ok(text)
+        json(self)
     }
 }
 
-fn ms(time: Duration) -> u64 {
+pub(super) fn ms(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// What is summed up of a group.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sums {
+    /// What is told of it, but for the means and what faults cost.
+    told: GuardedGroup,
     nr_looks: u64,
     /// Summed over walks.
     nr_resident_pages: u64,
     nr_away_pages: u64,
-    nr_taken: NrPages,
-    nr_came_back_pages: u64,
-    nr_worst_pages: u64,
-    worst: Ratio,
-    resting_ms: u64,
-    nr_faults: NrPages,
-    nr_faults_read_back: u64,
-    last: Moment,
-    moments: Vec<Moment>,
 }
 
 impl Sums {
     pub(super) fn fault(&mut self, kind: Kind, is_near: bool) {
         match is_near {
-            true => self.nr_faults_read_back += 1,
-            false => self.nr_faults += NrPages::only(kind, 1),
+            true => self.told.faults_read_back += 1,
+            false => self.told.faults[kind.index()] += 1,
         }
     }
 
     pub(super) fn came_back(&mut self, returned: NrPages) {
-        self.nr_came_back_pages += returned.total();
+        self.told.came_back_bytes += returned.total() * PAGE_BYTES;
     }
 
     pub(super) fn took(&mut self, taken: NrPages) {
-        self.nr_taken += taken;
+        let taken = [taken.anon, taken.file].map(|nr_pages| nr_pages * PAGE_BYTES);
+        self.told.taken_bytes.add_up(&taken);
     }
 
     /// How it stands after a walk and what was taken then.
@@ -196,15 +161,18 @@ impl Sums {
         self.nr_resident_pages += nr_resident_pages;
         self.nr_away_pages += away.total();
         let came_back = holder.came_back().total();
-        self.nr_worst_pages = self.nr_worst_pages.max(came_back);
         let footprint = nr_resident_pages + away.total();
-        self.worst = self.worst.max(Ratio::of(came_back, footprint));
         let at_ms = ms(at);
-        if holder.standing() != Standing::Kept {
-            self.resting_ms += at_ms - self.last.at_ms;
-        }
         let left = offer.could.total() - offer.planned.total();
-        self.last = Moment {
+        let told = &mut self.told;
+        let worst_bytes = &mut told.came_back_worst_min_bytes;
+        *worst_bytes = (*worst_bytes).max(came_back * PAGE_BYTES);
+        let worst = &mut told.came_back_worst_min;
+        *worst = (*worst).max(Ratio::of(came_back, footprint));
+        if holder.standing() != Standing::Kept {
+            told.resting_ms += at_ms - told.at_end.at_ms;
+        }
+        told.at_end = Moment {
             at_ms,
             resident_bytes: nr_resident_pages * PAGE_BYTES,
             away_bytes: away.total() * PAGE_BYTES,
@@ -218,27 +186,20 @@ impl Sums {
     }
 
     pub(super) fn keep_moment(&mut self) {
-        self.moments.push(self.last);
+        self.told.over_time.push(self.told.at_end);
     }
 
     pub(super) fn told(self, group: u16, cost: &CostModel) -> GuardedGroup {
         let mean = |sum: u64| sum / self.nr_looks.max(1) * PAGE_BYTES;
         let (resident, away) = (mean(self.nr_resident_pages), mean(self.nr_away_pages));
+        let [nr_anon, nr_file] = self.told.faults;
         GuardedGroup {
             group,
             footprint_mean_bytes: resident + away,
             resident_mean_bytes: resident,
             away_mean_bytes: away,
-            taken_bytes: [self.nr_taken.anon, self.nr_taken.file].map(|nr| nr * PAGE_BYTES),
-            came_back_bytes: self.nr_came_back_pages * PAGE_BYTES,
-            came_back_worst_min_bytes: self.nr_worst_pages * PAGE_BYTES,
-            came_back_worst_min: self.worst,
-            resting_ms: self.resting_ms,
-            faults: [self.nr_faults.anon, self.nr_faults.file],
-            faults_read_back: self.nr_faults_read_back,
-            fault_ns: cost.refaults_ns(self.nr_faults.anon, self.nr_faults.file),
-            at_end: self.last,
-            over_time: self.moments,
+            fault_ns: cost.refaults_ns(nr_anon, nr_file),
+            ..self.told
         }
     }
 }

@@ -16,15 +16,13 @@ use std::ops::Range;
 
 use strata_lru::machine::{FileKey, PageFound};
 use strata_lru::{
-    AccessVia, GoneCause, GroupId, Kind, Policy, ReclaimStats, Swappiness, TimeMs, Verdict,
+    AccessVia, FolioId, GoneCause, GroupId, Kind, MultiGen, Policy, ReclaimStats, TimeMs, TwoList,
+    Verdict,
 };
-use strata_trace::{Backing, Via};
+use strata_trace::Backing;
 
-use super::{Driver, Machine, layout::Layout, memory::Place};
-use crate::{
-    simulate::{Setup, SimError},
-    workload::{Request, Workload},
-};
+use super::{Machine, layout::Layout, memory::Place};
+use crate::{simulate::SimError, workload::Request};
 
 /// What an active page of the classic lists counts for: two reads have made it active.
 const NR_READS_ACTIVE: u32 = 2;
@@ -40,22 +38,7 @@ pub(crate) struct Entry {
     pub(crate) is_swapped: bool,
 }
 
-impl<'w, P: Policy + ?Sized> Machine<'w, P> {
-    /// An empty one.
-    ///
-    /// # Errors
-    /// As [`Machine::new`].
-    pub(crate) fn driven(
-        policy: Box<P>,
-        driver: Driver,
-        workload: &'w Workload,
-        setup: &Setup,
-    ) -> Result<Self, SimError> {
-        let mut machine = Machine::new(policy, driver, workload, setup)?;
-        machine.driven_at = Some(TimeMs(0));
-        Ok(machine)
-    }
-
+impl<P: Policy + ?Sized> Machine<'_, P> {
     /// Where pages lie.
     pub(crate) fn layout(&self) -> &Layout {
         &self.layout
@@ -74,11 +57,6 @@ impl<'w, P: Policy + ?Sized> Machine<'w, P> {
     /// From now on so many pages may be in memory; what is there already stays until somebody reclaims.
     pub(crate) fn set_limit_pages(&mut self, limit_pages: u32) {
         self.limit_pages = limit_pages;
-    }
-
-    /// From now on the kinds are weighed like this.
-    pub(crate) fn set_swappiness(&mut self, swappiness: Swappiness) {
-        self.setup.swappiness = swappiness;
     }
 
     /// Counters of the only group.
@@ -104,24 +82,6 @@ impl<'w, P: Policy + ?Sized> Machine<'w, P> {
 
     fn only_group(&self) -> GroupId {
         self.groups.only().unwrap_or(GroupId(0))
-    }
-
-    /// Whether a request's page has to be brought in.
-    pub(crate) fn is_missing(&self, request: Request) -> bool {
-        let slot = self.layout.slot(request.page());
-        self.memory.folio(slot).is_none()
-    }
-
-    /// Whether a request's page is mapped by a fault although it is in memory.
-    pub(crate) fn is_minor(&self, request: Request) -> bool {
-        let slot = self.layout.slot(request.page());
-        request.via() == Via::PageTable && !self.memory.mapped.get(slot)
-    }
-
-    /// Whether a page of this slot was in memory before.
-    pub(crate) fn is_returning(&self, request: Request) -> bool {
-        let slot = self.layout.slot(request.page());
-        matches!(self.memory.place(slot), Place::Absent(Some(_)))
     }
 
     /// Whether a page can't be charged before something has gone.
@@ -203,11 +163,14 @@ impl<'w, P: Policy + ?Sized> Machine<'w, P> {
         self.memory.accessed.clear(slot);
     }
 
+    fn mapped(&self, slot: u32) -> Option<FolioId> {
+        let folio = self.memory.folio(slot);
+        folio.filter(|_| self.memory.mapped.get(slot))
+    }
+
     /// Asks for a mapped page as another process does that reads it, so many times: no accessed bit is set.
     pub(crate) fn touch(&mut self, slot: u32, nr_times: u32) {
-        if let Some(folio) = self.memory.folio(slot)
-            && self.memory.mapped.get(slot)
-        {
+        if let Some(folio) = self.mapped(slot) {
             for _ in 0..nr_times {
                 self.policy.accessed(folio, AccessVia::FileDescriptor);
             }
@@ -216,9 +179,7 @@ impl<'w, P: Policy + ?Sized> Machine<'w, P> {
 
     /// `MADV_COLD` of a mapped page.
     pub(crate) fn cool(&mut self, slot: u32) {
-        if let Some(folio) = self.memory.folio(slot)
-            && self.memory.mapped.get(slot)
-        {
+        if let Some(folio) = self.mapped(slot) {
             self.memory.accessed.clear(slot);
             self.policy.deactivate(folio);
         }
@@ -226,12 +187,9 @@ impl<'w, P: Policy + ?Sized> Machine<'w, P> {
 
     /// `MADV_PAGEOUT` of a mapped page, which looks at no accessed bit.
     pub(crate) fn page_out(&mut self, slot: u32, can_swap: bool) -> Verdict {
-        let Some(folio) = self.memory.folio(slot) else {
+        let Some(folio) = self.mapped(slot) else {
             return Verdict::Gone;
         };
-        if !self.memory.mapped.get(slot) {
-            return Verdict::Gone;
-        }
         let kind = self.kind_at(slot);
         match (kind, self.memory.dirty.get(slot)) {
             (Kind::Anon, _) if !can_swap => return Verdict::Busy,
@@ -296,51 +254,49 @@ pub(crate) trait PlaysKernel: Policy {
     /// Tells if the policy has active and inactive lists, which a touch and `MADV_COLD` move pages between.
     const HAS_LISTS: bool;
 
-    /// Whether a folio is on an inactive list; `None` where there are none that can be looked at.
-    fn is_inactive(&self, folio: strata_lru::FolioId) -> Option<bool>;
+    /// Whether a folio is on an inactive list, where there are any.
+    fn is_inactive(&self, _: FolioId) -> bool {
+        false
+    }
 
     /// Reads through descriptors that a folio's flags tell.
-    fn nr_reads(&self, folio: strata_lru::FolioId) -> u32;
+    fn nr_reads(&self, folio: FolioId) -> u32;
 
     /// The most reads that flags can tell.
     fn nr_reads_max(&self) -> u32;
 
     /// Whether a folio has the mark of an access.
-    fn is_referenced(&self, folio: strata_lru::FolioId) -> bool;
+    fn is_referenced(&self, folio: FolioId) -> bool;
 }
 
-impl PlaysKernel for strata_lru::TwoList {
+impl PlaysKernel for TwoList {
     const HAS_LISTS: bool = true;
 
-    fn is_inactive(&self, folio: strata_lru::FolioId) -> Option<bool> {
-        self.is_active(folio).map(|is_active| !is_active)
+    fn is_inactive(&self, folio: FolioId) -> bool {
+        self.is_active(folio) == Some(false)
     }
 
-    fn nr_reads(&self, folio: strata_lru::FolioId) -> u32 {
+    fn nr_reads(&self, folio: FolioId) -> u32 {
         let active = match self.is_active(folio) {
             Some(true) => NR_READS_ACTIVE,
             _ => 0,
         };
-        active + u32::from(strata_lru::TwoList::is_referenced(self, folio))
+        active + u32::from(TwoList::is_referenced(self, folio))
     }
 
     fn nr_reads_max(&self) -> u32 {
         NR_READS_ACTIVE + 1
     }
 
-    fn is_referenced(&self, folio: strata_lru::FolioId) -> bool {
-        strata_lru::TwoList::is_referenced(self, folio)
+    fn is_referenced(&self, folio: FolioId) -> bool {
+        TwoList::is_referenced(self, folio)
     }
 }
 
-impl PlaysKernel for strata_lru::MultiGen {
+impl PlaysKernel for MultiGen {
     const HAS_LISTS: bool = false;
 
-    fn is_inactive(&self, _: strata_lru::FolioId) -> Option<bool> {
-        None
-    }
-
-    fn nr_reads(&self, folio: strata_lru::FolioId) -> u32 {
+    fn nr_reads(&self, folio: FolioId) -> u32 {
         self.nr_counted(folio)
     }
 
@@ -348,8 +304,8 @@ impl PlaysKernel for strata_lru::MultiGen {
         self.nr_counted_max()
     }
 
-    fn is_referenced(&self, folio: strata_lru::FolioId) -> bool {
-        strata_lru::MultiGen::is_referenced(self, folio)
+    fn is_referenced(&self, folio: FolioId) -> bool {
+        MultiGen::is_referenced(self, folio)
     }
 }
 
@@ -387,6 +343,6 @@ impl<P: PlaysKernel> Machine<'_, P> {
     /// Whether the page of a slot is on an inactive list.
     pub(crate) fn is_inactive(&self, slot: u32) -> bool {
         let folio = self.memory.folio(slot);
-        folio.and_then(|folio| self.policy.is_inactive(folio)) == Some(true)
+        folio.is_some_and(|folio| self.policy.is_inactive(folio))
     }
 }

@@ -55,7 +55,7 @@ mod writeback;
 mod tests;
 
 pub(crate) use driven::PlaysKernel;
-pub(crate) use reclaim::Driver;
+pub(crate) use reclaim::{NR_RETRIES_MAX, PRIORITY_RELAXED};
 pub use tiers::TierSetup;
 
 use strata_lru::{
@@ -81,7 +81,7 @@ use crate::{
 };
 
 /// How often the generations are looked at in a run.
-const NR_SAMPLES: usize = 200;
+pub(crate) const NR_SAMPLES: u32 = 200;
 
 /// Reclaim takes this many pages before the fault goes on (the kernel's `SWAP_CLUSTER_MAX`).
 const NR_RECLAIM_PAGES: u32 = 32;
@@ -96,7 +96,6 @@ pub use strata_lru::EnginePolicy as KernelPolicy;
 #[derive(Debug)]
 pub(crate) struct Machine<'w, P: ?Sized> {
     policy: Box<P>,
-    driver: Driver,
     workload: &'w Workload,
     layout: Layout,
     memory: Memory,
@@ -160,7 +159,6 @@ impl Looks {
 impl<'w, P: Policy + ?Sized> Machine<'w, P> {
     pub(crate) fn new(
         mut policy: Box<P>,
-        driver: Driver,
         workload: &'w Workload,
         setup: &Setup,
     ) -> Result<Self, SimError> {
@@ -173,7 +171,6 @@ impl<'w, P: Policy + ?Sized> Machine<'w, P> {
         let spaces = Spaces::add(&mut *policy, group_of, &layout, workload)?;
         Ok(Machine {
             policy,
-            driver,
             workload,
             memory: Memory::new(&layout),
             layout,
@@ -201,7 +198,7 @@ impl<'w, P: Policy + ?Sized> Machine<'w, P> {
 
     pub(crate) fn run(mut self, progress: &dyn Progress) -> Result<Outcome, SimError> {
         let requests = self.workload.requests();
-        let sample_every = requests.len().div_ceil(NR_SAMPLES).max(1);
+        let sample_every = requests.len().div_ceil(NR_SAMPLES as usize).max(1);
         let (mut position, mut ends) = (0, self.workload.ends());
         while position < requests.len() {
             for end in ends_before(&mut ends, position) {

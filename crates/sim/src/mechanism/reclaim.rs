@@ -27,10 +27,10 @@ use super::{
 use crate::simulate::SimError;
 
 /// The priority of relaxed scanning.
-pub(super) const PRIORITY_RELAXED: u8 = 12;
+pub(crate) const PRIORITY_RELAXED: u8 = 12;
 
 /// Reclaims in vain before memory or a group is out of it (the kernel's `MAX_RECLAIM_RETRIES`).
-pub(super) const NR_RETRIES_MAX: u32 = 16;
+pub(crate) const NR_RETRIES_MAX: u32 = 16;
 
 /// Pages in a batch, for each page reclaim wants (64 for 32).
 const BATCH_PER_WANTED: u32 = 2;
@@ -66,15 +66,6 @@ impl Purpose {
             swap_room_pages: Limits::MAX,
         }
     }
-}
-
-/// Who decides how much is scanned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Driver {
-    /// The mechanism, priority by priority, as for the multi-generational LRU.
-    Mechanism,
-    /// The policy: it is asked until enough has left.
-    Policy,
 }
 
 impl<P: Policy + ?Sized> Machine<'_, P> {
@@ -148,8 +139,7 @@ impl<P: Policy + ?Sized> Machine<'_, P> {
     }
 
     pub(super) fn nr_free_pages(&self) -> u32 {
-        let nr_pages = self.nr_pages[0] + self.nr_pages[1];
-        self.limit_pages.saturating_sub(nr_pages)
+        self.limit_pages.saturating_sub(self.nr_used_pages())
     }
 
     pub(super) fn out_of_memory(&self, need: Need) -> Result<SimError, SimError> {
@@ -258,19 +248,24 @@ impl<P: Policy + ?Sized> Machine<'_, P> {
         }
     }
 
+    /// Whether the policy decides how much is scanned, as one without walks does: it is asked until enough has left.
+    fn policy_scans_alone(&mut self) -> bool {
+        self.policy.walks().is_none()
+    }
+
     /// Frees some pages of the only group; how many.
     pub(super) fn reclaim(&mut self, group: GroupId) -> Result<u64, SimError> {
         let goal = u64::from(self.nr_reclaim_pages);
         let mut nr_freed = 0;
-        match self.driver {
-            Driver::Policy => {
+        match self.policy_scans_alone() {
+            true => {
                 while nr_freed < goal
                     && let Some(pass) = self.take_batch(group, PRIORITY_RELAXED)?
                 {
                     nr_freed += pass.nr_freed;
                 }
             }
-            Driver::Mechanism => {
+            false => {
                 for priority in (0..=PRIORITY_RELAXED).rev() {
                     nr_freed += self.shrink(group, priority, goal.saturating_sub(nr_freed))?;
                     if nr_freed >= goal {
@@ -332,9 +327,9 @@ impl<P: Policy + ?Sized> Machine<'_, P> {
         group: GroupId,
         priority: u8,
     ) -> Result<Option<Pass>, SimError> {
-        let nr_pages = match self.driver {
-            Driver::Mechanism => self.nr_reclaim_pages * BATCH_PER_WANTED,
-            Driver::Policy => self.nr_reclaim_pages,
+        let nr_pages = match self.policy_scans_alone() {
+            true => self.nr_reclaim_pages,
+            false => self.nr_reclaim_pages * BATCH_PER_WANTED,
         };
         let request = ReclaimRequest {
             swappiness: self.setup.swappiness,

@@ -254,11 +254,11 @@ proptest! {
         let replayed = match policy {
             KernelPolicy::MultiGen(config) => {
                 let engine = MultiGen::new(config.clone()).unwrap();
-                replay_checked(engine, Driver::Mechanism, &workload, &setup)
+                replay_checked(engine, &workload, &setup)
             }
             KernelPolicy::TwoList(config) => {
                 let engine = TwoList::new(config.clone()).unwrap();
-                replay_checked(engine, Driver::Policy, &workload, &setup)
+                replay_checked(engine, &workload, &setup)
             }
         };
         let (nr_misses, nr_pages) = replayed?;
@@ -272,11 +272,10 @@ proptest! {
 /// Replays request by request, looking at everything on the way; misses, and pages in memory then.
 fn replay_checked<P: Policy>(
     policy: P,
-    driver: Driver,
     workload: &Workload,
     setup: &Setup,
 ) -> Result<(u64, u32), TestCaseError> {
-    let mut machine = Machine::new(Box::new(policy), driver, workload, setup).unwrap();
+    let mut machine = Machine::new(Box::new(policy), workload, setup).unwrap();
     for (request, position) in workload.requests().iter().zip(0..) {
         let slot = machine.layout.slot(request.page());
         let was_in = machine.memory.folio(slot).is_some();
@@ -309,8 +308,7 @@ fn by_72_a_full_group_is_walked_at_the_most_relaxed_priority() {
         let workload = Workload::from_accesses("test", (0..100).map(load)).unwrap();
         let setup = Setup::with_memory(1000);
         let engine = MultiGen::new(Config::of(*model)).unwrap();
-        let mut machine =
-            Machine::new(Box::new(engine), Driver::Mechanism, &workload, &setup).unwrap();
+        let mut machine = Machine::new(Box::new(engine), &workload, &setup).unwrap();
         for (request, at) in workload.requests().iter().zip(0..) {
             machine.request(*request, at).unwrap();
         }

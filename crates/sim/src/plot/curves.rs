@@ -14,19 +14,11 @@ const LINE: &str = "fill=\"none\" stroke-width=\"2\" stroke-linejoin=\"round\"";
 const RATIO_STEP: u64 = 50_000;
 
 pub(super) fn draw(svg: &mut Svg, frame: Frame, records: &[Record]) {
-    let x_max = records
-        .iter()
-        .map(|record| u64::from(record.memory_pages))
-        .max();
-    let y_max = records
-        .iter()
-        .map(|record| record.miss_ratio.millionths())
-        .max();
-    let y_max = y_max
-        .unwrap_or_default()
-        .max(1)
-        .next_multiple_of(RATIO_STEP);
-    let frame = frame.spanning(x_max.unwrap_or_default(), y_max);
+    let x = |record: &Record| u64::from(record.memory_pages);
+    let y = |record: &Record| record.miss_ratio.millionths();
+    let x_max = records.iter().map(x).max().unwrap_or_default();
+    let y_max = records.iter().map(y).max().unwrap_or_default();
+    let frame = frame.spanning(x_max, y_max.max(1).next_multiple_of(RATIO_STEP));
     let title = records.first().map_or("", |first| first.trace.as_str());
     let ratio = |millionths: u64| {
         format!(
@@ -44,16 +36,8 @@ pub(super) fn draw(svg: &mut Svg, frame: Frame, records: &[Record]) {
     }
     for (number, policy) in policies.into_iter().enumerate() {
         let colour = COLOURS[number % COLOURS.len()];
-        let mut points: Vec<(u64, u64)> = records
-            .iter()
-            .filter(|record| record.policy == policy)
-            .map(|record| {
-                (
-                    u64::from(record.memory_pages),
-                    record.miss_ratio.millionths(),
-                )
-            })
-            .collect();
+        let of_policy = records.iter().filter(|record| record.policy == policy);
+        let mut points: Vec<_> = of_policy.map(|record| (x(record), y(record))).collect();
         points.sort_unstable();
         let points: Vec<_> = points.into_iter().map(|(x, y)| frame.at(x, y)).collect();
         if points.len() > 1 {

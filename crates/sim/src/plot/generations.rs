@@ -14,10 +14,7 @@ use crate::{generations::Sample, report::Record};
 const NR_LEGEND: usize = 12;
 
 pub(super) fn draw(svg: &mut Svg, frame: Frame, record: &Record) {
-    let samples = record
-        .reclaim
-        .as_ref()
-        .map_or(&[][..], |reclaim| &reclaim.counts.samples);
+    let samples = record.samples();
     let size = |sample: &Sample| sample.generations.iter().flat_map(|one| one.nr_pages).sum();
     let memory_pages = u64::from(record.memory_pages);
     let most = samples

@@ -31,15 +31,8 @@ impl Report {
             let first = sizes.next();
             sizes.any(|size| Some(size) != first)
         });
-        let with_generations: Vec<&Record> = records
-            .iter()
-            .filter(|record| {
-                record
-                    .reclaim
-                    .as_ref()
-                    .is_some_and(|of| !of.counts.samples.is_empty())
-            })
-            .collect();
+        let has_samples = |record: &&Record| !record.samples().is_empty();
+        let with_generations: Vec<&Record> = records.iter().filter(has_samples).collect();
         let are_generations = !has_curves && !with_generations.is_empty();
         let nr_panels = match are_generations {
             true => with_generations.len(),

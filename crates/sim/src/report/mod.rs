@@ -19,9 +19,10 @@ use serde::Serialize;
 
 use crate::{
     cost::{Cost, CostModel, Profile},
-    outcome::{Outcome, Reclaim, by_kind},
+    outcome::{Outcome, Reclaim, Sample, by_kind},
     ratio::Ratio,
     runs::Run,
+    table::{aligned, grouped},
     workload::Workload,
 };
 
@@ -127,6 +128,13 @@ impl PhaseTime {
     }
 }
 
+/// A record as one JSON object, indented, with a newline at its end.
+pub(crate) fn json(record: &impl Serialize) -> Result<String, serde_json::Error> {
+    let mut text = serde_json::to_string_pretty(record)?;
+    text.push('\n');
+    Ok(text)
+}
+
 impl Report {
     /// Adds the runs over a workload.
     pub fn add(&mut self, workload: &Workload, runs: &[Run], cost: &CostModel) {
@@ -151,9 +159,7 @@ impl Report {
     /// # Errors
     /// None that can happen: the records hold nothing that JSON lacks.
     pub fn json(&self) -> Result<String, serde_json::Error> {
-        let mut text = serde_json::to_string_pretty(self)?;
-        text.push('\n');
-        Ok(text)
+        json(self)
     }
 
     /// A line a run with a header, without the sizes over time.
@@ -167,7 +173,28 @@ impl Report {
     }
 }
 
+/// A table of runs below an empty line, one row each; nothing where there are none.
+fn section(head: &str, rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let rows: Vec<_> = rows.into_iter().collect();
+    match rows.is_empty() {
+        true => String::new(),
+        false => format!("\n{}", aligned(&format!("  <policy|memory|{head}"), rows)),
+    }
+}
+
 impl Record {
+    /// How the generations stood; none of baselines.
+    pub(crate) fn samples(&self) -> &[Sample] {
+        let reclaim = self.reclaim.as_ref();
+        reclaim.map_or(&[][..], |of| &of.counts.samples)
+    }
+
+    /// A row of a [`section`]: the run, then these cells.
+    fn row(&self, cells: impl IntoIterator<Item = String>) -> Vec<String> {
+        let run = [self.policy.clone(), grouped(u64::from(self.memory_pages))];
+        run.into_iter().chain(cells).collect()
+    }
+
     fn of(workload: &Workload, nr_distinct: [u64; 2], run: &Run, cost: &CostModel) -> Record {
         let outcome = &run.outcome;
         let distinct_pages = u64::from(workload.nr_pages());

@@ -2,36 +2,25 @@
 //!
 //! **Owns** the table. **Does not own** the shares, nor the prices (`cost`).
 
-use super::Record;
-use crate::{
-    cost::PARTS,
-    ratio::Ratio,
-    table::{aligned, grouped},
-};
+use super::{Record, section};
+use crate::{cost::PARTS, ratio::Ratio};
 
 /// The shares of each run that was profiled, and its time beside that of the first: usual [lowest, highest].
 pub(super) fn table(records: &[Record]) -> String {
     let row = |record: &Record| {
         let profile = record.profile.as_ref()?;
-        let run = [
-            record.policy.clone(),
-            grouped(u64::from(record.memory_pages)),
-        ];
         let shares = profile.shares.iter().map(|share| cell(*share, percent));
         let time = cell(profile.time_of_first, times);
-        Some(run.into_iter().chain(shares).chain([time]).collect())
+        Some(record.row(shares.chain([time])))
     };
-    let rows: Vec<Vec<String>> = records.iter().filter_map(row).collect();
-    if rows.is_empty() {
-        return String::new();
+    let head = PARTS.join(" %|") + " %|time of the first's";
+    let table = section(&head, records.iter().filter_map(row));
+    if table.is_empty() {
+        return table;
     }
-    let head = format!(
-        "  <policy|memory|{}|time of the first's",
-        PARTS.join(" %|") + " %"
-    );
     let about =
         "shares of the processor time of reclaim; usual [lowest, highest] price of each thing";
-    format!("\n  {about}\n{}", aligned(&head, rows))
+    format!("\n  {about}{table}")
 }
 
 fn cell([low, usual, high]: [Ratio; 3], text: fn(Ratio) -> String) -> String {

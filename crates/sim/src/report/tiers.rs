@@ -2,49 +2,45 @@
 //!
 //! **Owns** the table. **Does not own** the counts, nor the names of their fields (`outcome`, `strata-lru`).
 
-use super::Record;
-use crate::{
-    outcome::TierCounts,
-    table::{aligned, grouped},
-};
+use super::{Record, section};
+use crate::table::grouped;
 
-const HEADER: &str =
-    "  <policy|memory|hits, fastest first|down|up|of that unmapped|rate limited|hint faults";
+const HEADER: &str = "hits, fastest first|down|up|of that unmapped|rate limited|hint faults";
 
-const PHASES: &str = "  <policy|memory|phase|who asks moves|another moves|hits, fastest first|up";
+const PHASES: &str = "phase|who asks moves|another moves|hits, fastest first|up";
 
 /// What moved between tiers, a line a run that has any; the time of each phase.
 pub(super) fn table(records: &[Record]) -> String {
     let of_tiers = |record: &Record| {
         let tiers = record.reclaim.as_ref()?.counts.tiers.as_ref()?;
-        Some(cells(record, tiers))
+        let stats = &tiers.stats;
+        let moved = [
+            stats.pgdemote_kswapd + stats.pgdemote_direct,
+            stats.pgpromote_success,
+            stats.nr_promoted_unmapped_pages,
+            stats.nr_rate_limited_pages,
+            stats.numa_hint_faults,
+        ];
+        let cells = [hits(&tiers.nr_hits)].into_iter();
+        Some(record.row(cells.chain(moved.map(grouped))))
     };
-    let rows: Vec<_> = records.iter().filter_map(of_tiers).collect();
-    match rows.is_empty() {
-        true => String::new(),
-        false => format!("\n{}{}", aligned(HEADER, rows), phases(records)),
-    }
+    section(HEADER, records.iter().filter_map(of_tiers)) + &phases(records)
 }
 
 fn phases(records: &[Record]) -> String {
     let mut rows = Vec::new();
     for record in records {
         for (phase, at) in record.phases.iter().zip(1..) {
-            rows.push([
-                record.policy.clone(),
-                grouped(u64::from(record.memory_pages)),
+            rows.push(record.row([
                 grouped(at),
                 us(phase.inline_ns),
                 us(phase.background_ns),
                 hits(&phase.hits),
                 grouped(phase.pgpromote_success),
-            ]);
+            ]));
         }
     }
-    match rows.is_empty() {
-        true => String::new(),
-        false => format!("\n{}", aligned(PHASES, rows)),
-    }
+    section(PHASES, rows)
 }
 
 fn us(ns: u64) -> String {
@@ -54,17 +50,4 @@ fn us(ns: u64) -> String {
 fn hits(nr_hits: &[u64]) -> String {
     let hits: Vec<String> = nr_hits.iter().map(|count| grouped(*count)).collect();
     hits.join(" + ")
-}
-
-fn cells(record: &Record, of: &TierCounts) -> [String; 8] {
-    [
-        record.policy.clone(),
-        grouped(u64::from(record.memory_pages)),
-        hits(&of.nr_hits),
-        grouped(of.stats.pgdemote_kswapd + of.stats.pgdemote_direct),
-        grouped(of.stats.pgpromote_success),
-        grouped(of.stats.nr_promoted_unmapped_pages),
-        grouped(of.stats.nr_rate_limited_pages),
-        grouped(of.stats.numa_hint_faults),
-    ]
 }

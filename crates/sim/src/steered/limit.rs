@@ -42,6 +42,7 @@ impl<P: PlaysKernel> Limits for PlayedLimits<'_, '_, P> {
         let backstop_pages = self.marks.backstop_bytes / PAGE_BYTES;
         let line_pages = self.marks.line_bytes / PAGE_BYTES;
         let usage_pages = u64::from(self.machine.nr_used_pages());
+        let settled_pages = self.bounds.max_pages.min(backstop_pages.max(usage_pages));
         Ok(match step {
             Step::Done(_) => Answer::Done,
             Step::LookAtLimit => Answer::Limit(Some(self.bounds.max_pages * PAGE_BYTES)),
@@ -60,8 +61,7 @@ impl<P: PlaysKernel> Limits for PlayedLimits<'_, '_, P> {
             }
             Step::HandBackOom => Answer::Done,
             Step::Settle => {
-                let lowest = backstop_pages.max(usage_pages);
-                self.bounds.max_pages = self.bounds.max_pages.min(lowest);
+                self.bounds.max_pages = settled_pages;
                 Answer::Done
             }
             Step::HoldLine => {
@@ -71,8 +71,7 @@ impl<P: PlaysKernel> Limits for PlayedLimits<'_, '_, P> {
                         self.bounds.max_pages = self.bounds.max_pages.min(at_pages)
                     }
                     CgroupVersion::V2 => {
-                        let lowest = backstop_pages.max(usage_pages);
-                        self.bounds.max_pages = self.bounds.max_pages.min(lowest);
+                        self.bounds.max_pages = settled_pages;
                         self.bounds.high_pages = Some(at_pages);
                     }
                 }

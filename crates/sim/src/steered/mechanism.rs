@@ -67,6 +67,7 @@ impl<P: PlaysKernel> Mechanism for World<'_, P> {
                 let budget_bytes = self.marks.budget_bytes;
                 let line_bytes = budget_bytes.min(self.bounds.max_pages * PAGE_BYTES);
                 let step_bytes = self
+                    .setup
                     .config
                     .watermarks
                     .distances()

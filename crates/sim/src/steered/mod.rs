@@ -41,42 +41,4 @@ mod timeline;
 mod traced;
 mod world;
 
-use strata_lru::{MultiGen, TwoList};
-
-use self::world::World;
-use crate::{
-    mechanism::{Driver, KernelPolicy},
-    outcome::Outcome,
-    simulate::{Progress, Setup, SimError, SteeredSetup},
-    workload::Workload,
-};
-
-/// Replays a workload under a policy that plays the kernel below Strata.
-pub(crate) fn run(
-    policy: &KernelPolicy,
-    steered: &SteeredSetup,
-    workload: &Workload,
-    setup: &Setup,
-    progress: &dyn Progress,
-) -> Result<Outcome, SimError> {
-    match policy {
-        KernelPolicy::MultiGen(config) => {
-            let kernel = MultiGen::new(config.clone())?;
-            let has_swap = config.has_swap;
-            World::new(
-                kernel,
-                Driver::Mechanism,
-                has_swap,
-                workload,
-                setup,
-                steered,
-            )?
-            .run(progress)
-        }
-        KernelPolicy::TwoList(config) => {
-            let kernel = TwoList::new(config.clone())?;
-            let has_swap = config.has_swap;
-            World::new(kernel, Driver::Policy, has_swap, workload, setup, steered)?.run(progress)
-        }
-    }
-}
+pub(crate) use world::World;

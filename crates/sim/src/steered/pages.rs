@@ -22,7 +22,7 @@ use strata_lru::{
 
 use crate::{
     mechanism::{
-        Machine, PlaysKernel,
+        Machine, PRIORITY_RELAXED, PlaysKernel,
         bits::Bits,
         kind_of,
         layout::{Layout, NR_TABLE_ENTRIES},
@@ -32,9 +32,6 @@ use crate::{
     workload::Workload,
 };
 use strata_trace::Backing;
-
-/// The kernel's default scan priority.
-const RELAXED_PRIORITY: u8 = 12;
 
 /// One address space.
 #[derive(Debug)]
@@ -184,7 +181,7 @@ impl Pages {
             }
             return Ok(());
         }
-        match P::HAS_LISTS && machine.is_inactive(slot) {
+        match machine.is_inactive(slot) {
             true => self.inactive.set(slot),
             false => self.inactive.clear(slot),
         }
@@ -269,7 +266,7 @@ impl Pages {
     ) -> Result<(Isolated, Vec<u32>), SimError> {
         let request = ReclaimRequest {
             swappiness,
-            priority: RELAXED_PRIORITY,
+            priority: PRIORITY_RELAXED,
             ..ReclaimRequest::new(self.group, nr_pages)
         };
         let answer = self.policy.isolate(request, now, &mut self.batch)?;

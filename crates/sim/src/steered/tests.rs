@@ -7,7 +7,7 @@ use strata_trace::{Access, Backing, Generator, Op, PageKey, Via};
 
 use super::world::World;
 use crate::{
-    mechanism::{Driver, PlaysKernel},
+    mechanism::PlaysKernel,
     outcome::{Outcome, SteeringCounts},
     simulate::{NoProgress, Setup, SimError, Simulate, SteeredSetup},
     spec::PolicySpec,
@@ -47,10 +47,10 @@ fn run(policy: &str, generator: &str, steered: SteeredSetup) -> (Outcome, Steeri
 }
 
 /// Replays and recounts every so many requests.
-fn check<P: PlaysKernel>(policy: P, driver: Driver, generator: &str, steered: &SteeredSetup) {
+fn check<P: PlaysKernel>(policy: P, generator: &str, steered: &SteeredSetup) {
     let workload = workload(generator);
     let setup = Setup::with_memory(2000);
-    let mut world = World::new(policy, driver, true, &workload, &setup, steered).unwrap();
+    let mut world = World::new(policy, true, &workload, &setup, steered).unwrap();
     let marks = watermarks::Config::DEFAULT;
     let backstop_pages = marks.distances().backstop_bytes(2000 * PAGE_BYTES) / PAGE_BYTES;
     let mut before_ns = 0;
@@ -91,9 +91,9 @@ fn memory_adds_up_and_stays_below_the_backstop_whatever_the_kernel_and_who_recla
             };
             for trace in traces {
                 let lists = TwoList::new(Config::default()).unwrap();
-                check(lists, Driver::Policy, trace, &steered);
+                check(lists, trace, &steered);
                 let generations = MultiGen::new(Config::default()).unwrap();
-                check(generations, Driver::Mechanism, trace, &steered);
+                check(generations, trace, &steered);
             }
         }
     }

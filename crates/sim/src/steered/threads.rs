@@ -15,7 +15,7 @@ use strata_lru::Verdict;
 
 use super::prices;
 use crate::{
-    mechanism::{Machine, PlaysKernel, bits::Bits},
+    mechanism::{Machine, NR_RETRIES_MAX, PlaysKernel, bits::Bits, layout::NR_TABLE_ENTRIES},
     simulate::SimError,
 };
 
@@ -23,8 +23,6 @@ use crate::{
 const PAGE_OUT_CALL: usize = (1_500_000 / prices::PAGE_OUT_NS) as usize;
 /// Touches that make a page active on the classic lists.
 const NR_ACTIVATING: u32 = 2;
-/// Reclaims in vain before the kernel gives up (`MAX_RECLAIM_RETRIES`).
-const NR_RETRIES_MAX: u32 = 16;
 /// Most pages that a single dip asks for on v1.
 const DIP_PAGES: u64 = 256;
 /// Longest time of a single dip on v1, nanoseconds.
@@ -39,6 +37,23 @@ pub(super) struct Took {
     pub(super) sleep_ns: u64,
     /// Whether the request is done.
     pub(super) is_done: bool,
+}
+
+impl Took {
+    /// The request is done.
+    const DONE: Took = Took {
+        work_ns: 0,
+        sleep_ns: 0,
+        is_done: true,
+    };
+
+    /// So long, with no rest after it.
+    pub(super) fn work(work_ns: u64) -> Took {
+        Took {
+            work_ns,
+            ..Took::default()
+        }
+    }
 }
 
 /// When a thread's step ends, and whether it works until then.
@@ -185,10 +200,7 @@ impl Kernel {
                 wall_ns: now_ns - self.started_ns,
                 cpu_ns: self.slot.cpu_ns - self.started_cpu_ns,
             });
-            return Ok(Took {
-                is_done: true,
-                ..Took::default()
-            });
+            return Ok(Took::DONE);
         }
         let before = machine.group_stats()?.nr_evicted_pages;
         let nr_freed = machine.shrink_once(strata_lru::TimeMs(now_ns / 1_000_000))?;
@@ -201,13 +213,10 @@ impl Kernel {
         if self.goal_pages.is_none() {
             self.freed_pages += nr_freed;
         }
-        Ok(Took {
-            work_ns: match nr_freed {
-                0 => prices::RECLAIM_NS,
-                _ => prices::of_kinds(by_kind, prices::RECLAIM_KINDS_NS),
-            },
-            ..Took::default()
-        })
+        Ok(Took::work(match nr_freed {
+            0 => prices::RECLAIM_NS,
+            _ => prices::of_kinds(by_kind, prices::RECLAIM_KINDS_NS),
+        }))
     }
 
     /// Whether the request is over; begins the next dip where the last one is.
@@ -238,7 +247,7 @@ impl Kernel {
 }
 
 /// A batch on its way through `MADV_PAGEOUT`.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct PageOut {
     pub(super) slot: Slot,
     slots: Vec<u32>,
@@ -268,34 +277,23 @@ pub(super) struct PagedOut {
     pub(super) cpu_ns: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Stage {
+    #[default]
     Look,
     Advise,
     Rest,
 }
 
-impl Default for PageOut {
-    fn default() -> PageOut {
+impl PageOut {
+    /// No batch is out, and all of a processor may be taken.
+    pub(super) fn new() -> PageOut {
         PageOut {
-            slot: Slot::default(),
-            slots: Vec::new(),
-            verdicts: Vec::new(),
-            candidates: Vec::new(),
-            nr_advised: 0,
-            stage: Stage::Look,
-            started_ns: 0,
-            started_cpu_ns: 0,
             percent_max: 100,
-            neighbours: Vec::new(),
-            accessed: Vec::new(),
-            nr_evicted: 0,
-            answered_ns: None,
+            ..PageOut::default()
         }
     }
-}
 
-impl PageOut {
     /// Hands a batch over, by slot.
     pub(super) fn submit(&mut self, now_ns: u64, slots: Vec<u32>) {
         self.slots = slots;
@@ -363,10 +361,7 @@ impl PageOut {
             }
             Stage::Rest => {
                 self.answered_ns = Some(now_ns);
-                Took {
-                    is_done: true,
-                    ..Took::default()
-                }
+                Took::DONE
             }
         }
     }
@@ -398,12 +393,8 @@ impl PageOut {
             };
             self.verdicts.push((*slot, verdict));
         }
-        let nr_entries =
-            tables.len() as u64 * u64::from(crate::mechanism::layout::NR_TABLE_ENTRIES);
-        Took {
-            work_ns: 2 * nr_entries * prices::WALK_NS,
-            ..Took::default()
-        }
+        let nr_entries = tables.len() as u64 * u64::from(NR_TABLE_ENTRIES);
+        Took::work(2 * nr_entries * prices::WALK_NS)
     }
 
     /// Afterwards: what is back already was in use.
@@ -458,10 +449,7 @@ impl Clearer {
         let Some(piece) = self.pieces.get(self.nr_done).copied() else {
             self.is_busy = false;
             self.answer = Some((now_ns - self.started_ns, self.held_ns));
-            return Took {
-                is_done: true,
-                ..Took::default()
-            };
+            return Took::DONE;
         };
         self.nr_done += 1;
         let slots = piece.first..piece.last + 1;

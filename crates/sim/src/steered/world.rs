@@ -14,13 +14,13 @@
 use std::ops::Range;
 
 use strata_control::{
-    Actuator, Config, Control, PAGE_BYTES, Reclaimer, Watermarks,
+    Actuator, Control, PAGE_BYTES, Reclaimer, Watermarks,
     limit::{Limit, Standing},
     trace::{Note, Recorder, Turn},
 };
 use strata_lru::machine::CgroupVersion;
 use strata_lru::{Swappiness, TimeMs};
-use strata_trace::Backing;
+use strata_trace::{Backing, Via};
 
 use super::{
     cache::CacheThread,
@@ -30,7 +30,7 @@ use super::{
     timeline::Timeline,
 };
 use crate::{
-    mechanism::{Driver, Machine, PlaysKernel},
+    mechanism::{Machine, NR_SAMPLES, PlaysKernel},
     outcome::{Outcome, SteeringCounts},
     ratio::Ratio,
     simulate::{PROGRESS_REQUESTS, Progress, Setup, SimError, SteeredSetup},
@@ -39,8 +39,6 @@ use crate::{
 
 /// A smaller budget is none to run in: the marks would lie within a batch of the kernel.
 pub(super) const BUDGET_PAGES_MIN: u32 = 1024;
-/// How often the generations are looked at in a run.
-const NR_SAMPLES: u32 = 200;
 /// So often the limit is asked to give way before a program is killed.
 const NR_RELIEFS_MAX: u32 = 64;
 
@@ -90,7 +88,7 @@ pub(super) struct Looped {
 
 /// All of a run.
 #[derive(Debug)]
-pub(super) struct World<'w, P> {
+pub(crate) struct World<'w, P> {
     pub(super) machine: Machine<'w, P>,
     workload: &'w Workload,
     /// Pages that are freed later.
@@ -98,13 +96,9 @@ pub(super) struct World<'w, P> {
     pub(super) setup: SteeredSetup,
     /// Balance of the kinds that was asked for.
     pub(super) swappiness: Swappiness,
-    /// Balance of the kinds for what Strata asks the kernel for, on v2.
-    pub(super) asked_swappiness: Swappiness,
     pub(super) has_swap: bool,
     pub(super) marks: Watermarks,
     pub(super) timeline: Timeline,
-    /// What the loop's judgements are made by.
-    pub(super) config: Config,
     pub(super) control: Control,
     pub(super) limit: Limit,
     pub(super) bounds: Bounds,
@@ -136,9 +130,8 @@ impl<'w, P: PlaysKernel> World<'w, P> {
     ///
     /// # Errors
     /// A setup that can't be run.
-    pub(super) fn new(
+    pub(crate) fn new(
         policy: P,
-        driver: Driver,
         has_swap: bool,
         workload: &'w Workload,
         setup: &Setup,
@@ -155,9 +148,12 @@ impl<'w, P: PlaysKernel> World<'w, P> {
             true => setup.swappiness,
             false => Swappiness::FILE_ONLY,
         };
-        let mut machine = Machine::driven(Box::new(policy), driver, workload, setup)?;
-        machine.set_swappiness(swappiness);
-        let config = steered.config;
+        let of_kernel = Setup {
+            swappiness,
+            ..setup.clone()
+        };
+        let machine = Machine::new(Box::new(policy), workload, &of_kernel)?;
+        let config = &steered.config;
         let budget_bytes = u64::from(setup.memory_pages) * PAGE_BYTES;
         let marks = Watermarks::new(budget_bytes, &config.watermarks);
         let control = Control::new(
@@ -173,11 +169,11 @@ impl<'w, P: PlaysKernel> World<'w, P> {
                 cpu_percent_max: None,
                 nr_processors: steered.nr_processors as usize,
             },
-            &config,
+            config,
         );
         let version = steered.hierarchy;
         let pages = Pages::new(workload, machine.layout())?;
-        let cache = CacheThread::new(workload, machine.layout(), &config, steered.drops_cache);
+        let cache = CacheThread::new(workload, machine.layout(), config, steered.drops_cache);
         let mut world = World {
             pages,
             machine,
@@ -185,11 +181,9 @@ impl<'w, P: PlaysKernel> World<'w, P> {
             ends: workload.ends(),
             setup: steered.clone(),
             swappiness,
-            asked_swappiness: swappiness,
             has_swap,
             marks,
             timeline: Timeline::new(workload, steered.nr_processors, steered.threads_per_program),
-            config,
             control,
             limit: Limit::new(version, &marks, config.limit),
             bounds: Bounds {
@@ -197,7 +191,7 @@ impl<'w, P: PlaysKernel> World<'w, P> {
                 high_pages: None,
             },
             kernel: Kernel::default(),
-            pageout: PageOut::default(),
+            pageout: PageOut::new(),
             clearer: Clearer::default(),
             cache,
             looped: Looped::default(),
@@ -226,7 +220,7 @@ impl<'w, P: PlaysKernel> World<'w, P> {
     ///
     /// # Errors
     /// The policy refuses, or a kernel would kill.
-    pub(super) fn run(mut self, progress: &dyn Progress) -> Result<Outcome, SimError> {
+    pub(crate) fn run(mut self, progress: &dyn Progress) -> Result<Outcome, SimError> {
         let nr_requests = self.workload.nr_requests();
         let sample_every = nr_requests.div_ceil(NR_SAMPLES).max(1);
         let step = (PROGRESS_REQUESTS as u32).min(sample_every);
@@ -247,14 +241,7 @@ impl<'w, P: PlaysKernel> World<'w, P> {
 
     /// What all of Strata's threads have taken of the processors so far, nanoseconds.
     pub(super) fn own_cpu_ns(&self) -> u64 {
-        let threads = [
-            &self.kernel.slot,
-            &self.pageout.slot,
-            &self.clearer.slot,
-            &self.cache.slot,
-        ];
-        let acting_ns: u64 = threads.iter().map(|slot| slot.cpu_ns).sum();
-        self.loop_slot.cpu_ns + acting_ns
+        self.slots().iter().map(|(_, slot)| slot.cpu_ns).sum()
     }
 
     /// Makes these requests, which are the next ones.
@@ -322,17 +309,15 @@ impl<'w, P: PlaysKernel> World<'w, P> {
     fn request(&mut self, request: Request, position: u32) -> Result<(), SimError> {
         let now = self.timeline.now();
         let mut ns = prices::ACCESS_NS;
-        if self.machine.is_missing(request) {
+        let slot = self.machine.layout().slot(request.page());
+        if !self.machine.is_in_memory(slot) {
             if self.machine.lacks_room() {
                 ns += self.make_room()?;
             }
-            let page = request.page();
-            let backing = self.workload.page(page).backing;
-            let slot = self.machine.layout().slot(page);
             let is_dropped = self.cache.note_miss(slot);
-            let is_back = is_dropped || self.machine.is_returning(request);
+            let is_back = is_dropped || self.machine.entry(slot).is_swapped;
             self.counts.nr_refaults += u64::from(is_back);
-            match backing {
+            match self.machine.backing_at(slot) {
                 Backing::File | Backing::Code => self.timeline.wait(prices::READ_NS),
                 Backing::Anon if is_back => ns += prices::SWAP_IN_NS,
                 Backing::Anon => ns += prices::ZERO_NS,
@@ -340,7 +325,7 @@ impl<'w, P: PlaysKernel> World<'w, P> {
             self.machine.take(request, position as usize, now)?;
             self.note_growth();
         } else {
-            if self.machine.is_minor(request) {
+            if request.via() == Via::PageTable && !self.machine.entry(slot).is_present {
                 ns += prices::MINOR_NS;
             }
             self.machine.take(request, position as usize, now)?;
@@ -414,16 +399,11 @@ impl<'w, P: PlaysKernel> World<'w, P> {
     /// Has everything happen that is due by then.
     fn catch_up(&mut self, until_ns: u64) -> Result<(), SimError> {
         loop {
-            let due = self
-                .slots()
-                .into_iter()
-                .min_by_key(|(_, slot)| slot.next_ns);
-            let Some((who, at_ns)) = due.map(|(who, slot)| (who, slot.next_ns)) else {
+            let slots = self.slots().map(|(who, slot)| (who, slot.next_ns));
+            let due = slots.into_iter().min_by_key(|(_, at_ns)| *at_ns);
+            let Some((who, at_ns)) = due.filter(|(_, at_ns)| *at_ns <= until_ns) else {
                 break;
             };
-            if at_ns > until_ns {
-                break;
-            }
             self.count_at_work(at_ns);
             self.happen(who, at_ns)?;
         }
@@ -452,13 +432,7 @@ impl<'w, P: PlaysKernel> World<'w, P> {
         match who {
             Who::Loop => return self.loop_once(at_ns),
             Who::Kernel => {
-                if self.setup.hierarchy == CgroupVersion::V2 {
-                    self.machine.set_swappiness(self.asked_swappiness);
-                }
                 let took = self.kernel.step(at_ns, &mut self.machine)?;
-                if self.setup.hierarchy == CgroupVersion::V2 {
-                    self.machine.set_swappiness(self.swappiness);
-                }
                 self.kernel.slot.took(at_ns, took);
             }
             Who::PageOut => {

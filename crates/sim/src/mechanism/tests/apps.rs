@@ -61,7 +61,7 @@ fn the_app_that_was_in_front_longest_ago_is_killed_and_leaves_its_files_in_memor
     let config = Config::of(KernelModel::V6_1);
     let setup = killing(&[], Some(MemorySize::Pages(30)));
     let policy = MultiGen::new(config).unwrap();
-    let mut machine = Machine::new(Box::new(policy), Driver::Mechanism, &workload, &setup).unwrap();
+    let mut machine = Machine::new(Box::new(policy), &workload, &setup).unwrap();
     for (request, position) in workload.requests()[..56].iter().zip(0..) {
         machine.request_of_app(*request, position).unwrap();
     }

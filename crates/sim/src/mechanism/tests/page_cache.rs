@@ -39,12 +39,12 @@ fn misses_by_space(policy: KernelPolicy, accesses: &[Access], memory_pages: u32)
     match policy {
         KernelPolicy::MultiGen(config) => {
             let policy = MultiGen::new(config).unwrap();
-            let machine = Machine::driven(Box::new(policy), Driver::Mechanism, &workload, &setup);
+            let machine = Machine::new(Box::new(policy), &workload, &setup);
             count_misses(machine.unwrap(), &workload)
         }
         KernelPolicy::TwoList(config) => {
             let policy = TwoList::new(config).unwrap();
-            let machine = Machine::driven(Box::new(policy), Driver::Policy, &workload, &setup);
+            let machine = Machine::new(Box::new(policy), &workload, &setup);
             count_misses(machine.unwrap(), &workload)
         }
     }
@@ -55,7 +55,7 @@ fn count_misses<P: Policy>(mut machine: Machine<'_, P>, workload: &Workload) -> 
     let warm = workload.nr_requests() / NR_ROUNDS as u32;
     for (request, position) in workload.requests().iter().zip(0_u32..) {
         let now = TimeMs(u64::from(position) / 1000);
-        if machine.is_missing(*request) {
+        if !machine.is_in_memory(machine.layout().slot(request.page())) {
             machine.make_room_now(now).unwrap();
             let space = workload.page(request.page()).key.space as usize;
             misses[space - 1] += u64::from(position >= warm);

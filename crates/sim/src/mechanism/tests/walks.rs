@@ -9,7 +9,7 @@ fn played<'w>(
     setup: &'w Setup,
 ) -> (Machine<'w, MultiGen>, GroupId) {
     let policy = MultiGen::new(Config::of(model)).unwrap();
-    let mut machine = Machine::new(Box::new(policy), Driver::Mechanism, workload, setup).unwrap();
+    let mut machine = Machine::new(Box::new(policy), workload, setup).unwrap();
     let group = machine.groups.only().unwrap();
     for (number, request) in workload.requests().iter().enumerate() {
         machine.request(*request, number).unwrap();

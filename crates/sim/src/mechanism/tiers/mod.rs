@@ -38,7 +38,7 @@ pub use setup::TierSetup;
 use strata_lru::{MultiGen, Policy, TieringConfig, TwoList, tiered};
 
 use self::nodes::Node;
-use super::{Driver, KernelPolicy, Machine, nr_reclaim_pages};
+use super::{KernelPolicy, Machine, nr_reclaim_pages};
 use crate::{
     outcome::Outcome,
     simulate::{Progress, Setup, SimError},
@@ -74,7 +74,7 @@ fn machine<'w>(
     tiers: &TierSetup,
     nr_pages: &[u32],
 ) -> Result<Machine<'w, dyn Policy>, SimError> {
-    let mut machine = Machine::new(policy, Driver::Mechanism, workload, setup)?;
+    let mut machine = Machine::new(policy, workload, setup)?;
     let node = |nr_pages: &u32| Node {
         nr_pages: *nr_pages,
         nr_batch_pages: nr_reclaim_pages(*nr_pages),

@@ -7,7 +7,6 @@ use strata_trace::{Access, Backing, Generator, Op, PageKey, Via};
 
 use super::*;
 use crate::{
-    mechanism::Driver,
     outcome::{Outcome, SteeringCounts},
     simulate::{NoProgress, Setup, Simulate, SteeredSetup},
     spec::PolicySpec,
@@ -192,7 +191,7 @@ fn a_dirty_page_and_a_mapped_one_stay() {
         Workload::from_accesses("test", [write, read(0, 1), read(0, 2), load, read(0, 3)]).unwrap();
     let setup = Setup::with_memory(100);
     let kernel = TwoList::new(Engine::default()).unwrap();
-    let mut machine = Machine::driven(Box::new(kernel), Driver::Policy, &workload, &setup).unwrap();
+    let mut machine = Machine::new(Box::new(kernel), &workload, &setup).unwrap();
     for (request, position) in workload.requests()[..4].iter().zip(0..) {
         machine.take(*request, position, TimeMs(0)).unwrap();
     }
@@ -201,9 +200,9 @@ fn a_dirty_page_and_a_mapped_one_stay() {
     let gone = slots.map(|slot| machine.drop_page(slot));
     assert_eq!(gone, [false, true, false, false], "3 is not in memory");
     assert_eq!(machine.nr_used_pages(), 2);
-    assert!(machine.is_missing(workload.requests()[1]));
+    assert!(!machine.is_in_memory(slots[1]));
     assert!(
-        !machine.is_returning(workload.requests()[1]),
+        !machine.entry(slots[1]).is_swapped,
         "the kernel remembers nothing"
     );
     machine.validate().unwrap();
@@ -223,10 +222,10 @@ fn what_goes_was_written_before() {
 }
 
 /// Replays in parts, and recounts after each.
-fn recount<P: PlaysKernel>(policy: P, driver: Driver, workload: &Workload) {
+fn recount<P: PlaysKernel>(policy: P, workload: &Workload) {
     let setup = Setup::with_memory(BUDGET_PAGES_MIN);
     let steered = SteeredSetup::default();
-    let mut world = World::new(policy, driver, true, workload, &setup, &steered).unwrap();
+    let mut world = World::new(policy, true, workload, &setup, &steered).unwrap();
     for first in (0..workload.nr_requests()).step_by(499) {
         let end = (first + 499).min(workload.nr_requests());
         world.replay(first..end).unwrap();
@@ -258,7 +257,7 @@ proptest! {
         }
         accesses.push(read(0, 0));
         let workload = Workload::from_accesses("test", accesses).unwrap();
-        recount(TwoList::new(Engine::default()).unwrap(), Driver::Policy, &workload);
-        recount(MultiGen::new(Engine::default()).unwrap(), Driver::Mechanism, &workload);
+        recount(TwoList::new(Engine::default()).unwrap(), &workload);
+        recount(MultiGen::new(Engine::default()).unwrap(), &workload);
     }
 }

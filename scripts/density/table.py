@@ -47,7 +47,7 @@ def sandboxes(arms, starts):
     starts = [low for low in starts if low in lows]
     if starts:
         calls(arms, lows, starts)
-    print("\nKilled; frozen at some time, whose calls wait meanwhile; calls that were answered; CPU seconds in the kernel within the first 150 s and in all;\nCPU seconds of who looks after memory; swapped out and in, thousand pages; direct reclaim.\n")
+    print("\nKilled; frozen, whose calls wait meanwhile; calls answered; CPU seconds in the kernel, in the first 150 s and in all, and of who looks after\nmemory; swapped out and in, thousand pages; direct reclaim.\n")
     head = [name for low in starts for name in (f"{low} on: 50 %", "most")]
     table([*head, "killed", "frozen", "calls", "kernel, 150 s", "kernel", "beside", "out", "in", "direct"], {
         arm: [told([row_of(run, "start", low).get(name) for run in runs]) for low in starts for name in ("p50", "most")]
